@@ -20,6 +20,7 @@ from oncely_cdk import job_items
 from oncely_cdk.alarms import PERIOD, AlarmSpec
 from oncely_cdk.job_function import OncelyFunction
 from oncely_cdk.shared_resources import SharedResources
+from oncely_cdk.stages import DEAD_LETTER_RETENTION_DAYS
 from oncely_cdk.webhook_api import WebhookApi
 
 BATCH_SIZE: Final = 10
@@ -35,7 +36,7 @@ class EventIntakeConstruct(Construct):
     ) -> None:
         super().__init__(scope, id_)
         self._shared = shared
-        self.dead_letters = self._queue("DeadLetters", days=shared.stage.dead_letter_retention_days)
+        self.dead_letters = self._queue("DeadLetters", days=DEAD_LETTER_RETENTION_DAYS)
         self.queue = self._queue(
             "Queue",
             days=shared.stage.queue_retention_days,

@@ -2,16 +2,12 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
-from typing import Final
 
 from oncely.contracts.contract import AnyContract
 from oncely.core.job_row import CLOCK_SKEW
-from oncely.core.profiles import COMMIT_BUDGET, ProviderProfile
+from oncely.core.profiles import COMMIT_BUDGET
 from oncely_cdk.required_resources import RequiredResources
-from oncely_cdk.stages import OncelySettings, Risk
-
-# AWS's recommendation: a batch may be retried and throttled before its messages reappear.
-VISIBILITY_FACTOR: Final = 6
+from oncely_cdk.stages import DEAD_LETTER_RETENTION_DAYS, OncelySettings, Risk
 
 
 class UnsafeStageError(Exception):
@@ -24,22 +20,13 @@ def validate_stage(stage: OncelySettings, contracts: Iterable[type[AnyContract]]
     if not contract_types:
         raise UnsafeStageError("No contracts are registered, so the stack has nothing to run.")
     faults = (
-        *_visibility(stage),
         *(fault for one in contract_types for fault in _time_for_one_job(stage, one)),
-        *_lease(stage, contract_types),
-        *_dead_letters(stage),
-        *_rejects(stage),
         *_production_risks(stage),
         *(fault for one in contract_types for fault in _proof_retention(stage, one)),
         *(fault for one in contract_types for fault in _table_retention(stage, one)),
     )
     if faults:
         raise UnsafeStageError("\n".join(faults))
-
-
-def min_visibility_seconds(timeout_seconds: float) -> float:
-    """The minimum visibility timeout for a function with this timeout."""
-    return VISIBILITY_FACTOR * timeout_seconds
 
 
 def max_run_seconds(contracts: Iterable[type[AnyContract]]) -> tuple[float, str]:
@@ -53,29 +40,8 @@ def lease_seconds(
     contracts: Iterable[type[AnyContract]], *, worker_timeout_seconds: float
 ) -> float:
     """The longest lease of these jobs."""
-    profile, _ = _slowest_profile(contracts)
-    return worker_timeout_seconds + _seconds(profile.request_timeout + CLOCK_SKEW)
-
-
-def _slowest_profile(
-    contracts: Iterable[type[AnyContract]],
-) -> tuple[ProviderProfile, type[AnyContract]]:
-    profiles = [(policy.profile, one) for one in contracts for policy in one.all_policies()]
-    return max(profiles, key=lambda item: item[0].request_timeout)
-
-
-def _visibility(stage: OncelySettings) -> Iterator[str]:
-    # The consumers of dead letters and rejects have the reconciler's timeout.
-    visibility = stage.visibility_timeout_seconds
-    for name in ("worker_timeout_seconds", "reconciler_timeout_seconds"):
-        timeout: int = getattr(stage, name)
-        least = min_visibility_seconds(timeout)
-        if visibility < least:
-            yield (
-                f"visibility_timeout_seconds is {visibility} s but must be at least {least} s, "
-                f"{VISIBILITY_FACTOR} times {name} ({timeout} s). Otherwise a message reappears "
-                "while its function may still run."
-            )
+    requests = (one.profile.request_timeout for kind in contracts for one in kind.all_policies())
+    return worker_timeout_seconds + _seconds(max(requests) + CLOCK_SKEW)
 
 
 def _time_for_one_job(stage: OncelySettings, contract_type: type[AnyContract]) -> Iterator[str]:
@@ -94,39 +60,6 @@ def _time_for_one_job(stage: OncelySettings, contract_type: type[AnyContract]) -
             )
 
 
-def _lease(stage: OncelySettings, contract_types: Iterable[type[AnyContract]]) -> Iterator[str]:
-    """A message that reappears during the lease wastes a receive: its job is still claimed."""
-    profile, contract_type = _slowest_profile(contract_types)
-    lease = lease_seconds([contract_type], worker_timeout_seconds=stage.worker_timeout_seconds)
-    if lease >= stage.visibility_timeout_seconds:
-        yield (
-            f"visibility_timeout_seconds is {stage.visibility_timeout_seconds} s but must be more "
-            f"than {lease:g} s, the lease of {contract_type.job_type}: worker_timeout_seconds + "
-            f"the request timeout of {profile.name} + "
-            f"{_seconds(CLOCK_SKEW)} s of clock skew. Otherwise a message reappears before the "
-            "lease expires."
-        )
-
-
-def _dead_letters(stage: OncelySettings) -> Iterator[str]:
-    """SQS counts a dead letter's age from its first send, so its retention must be longer."""
-    if stage.dead_letter_retention_days <= stage.queue_retention_days:
-        yield (
-            f"dead_letter_retention_days is {stage.dead_letter_retention_days} days but must be "
-            f"more than queue_retention_days ({stage.queue_retention_days} days): SQS counts both "
-            "from the first send."
-        )
-
-
-def _rejects(stage: OncelySettings) -> Iterator[str]:
-    if stage.rejects_retention_days < stage.dead_letter_retention_days:
-        yield (
-            f"rejects_retention_days is {stage.rejects_retention_days} days but must be at least "
-            f"dead_letter_retention_days ({stage.dead_letter_retention_days} days): a rejected "
-            "message can be corrected for as long as a dead letter."
-        )
-
-
 def _production_risks(stage: OncelySettings) -> Iterator[str]:
     if not stage.production:
         return
@@ -140,17 +73,9 @@ def _production_risks(stage: OncelySettings) -> Iterator[str]:
             not stage.alert_email,
             "alert_email is not set, so no operator is alerted when a job needs review",
         ),
-        "optional_mfa": (
-            stage.sign_in_mfa != "required",
-            "sign_in_mfa is optional, so a stolen password is enough to repair jobs",
-        ),
         "plain_http_provider": (
             bool(plain),
             f"{', '.join(plain)} is a plain HTTP address, which sends the API key unencrypted",
-        ),
-        "plain_http_queues": (
-            not stage.tls_only,
-            "tls_only is false, so queues and buckets accept plain HTTP",
         ),
     }
     for name, (present, sentence) in risks.items():
@@ -165,8 +90,8 @@ def _proof_retention(stage: OncelySettings, contract_type: type[AnyContract]) ->
     by_stage = contract_type.proof_retention is None and kept == row_retention
     name = "row_retention_days" if by_stage else "proof_retention"
     ways = {
-        "queue_retention_days + dead_letter_retention_days": timedelta(
-            days=stage.queue_retention_days + stage.dead_letter_retention_days
+        f"queue_retention_days + {DEAD_LETTER_RETENTION_DAYS} days of dead letters": timedelta(
+            days=stage.queue_retention_days + DEAD_LETTER_RETENTION_DAYS
         ),
         "replay_window_days": timedelta(days=stage.replay_window_days),
         **{

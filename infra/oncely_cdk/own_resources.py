@@ -11,10 +11,10 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct, IConstruct
 
 from oncely_cdk.function_code import ARCHITECTURE, PYTHON, CodeLayers
-from oncely_cdk.guardrails import lease_seconds, max_run_seconds, min_visibility_seconds
+from oncely_cdk.guardrails import lease_seconds, max_run_seconds
 from oncely_cdk.job_function import GrantedFunction, refuse_large_environment
 from oncely_cdk.required_resources import RequiredResources
-from oncely_cdk.stages import OncelySettings, StageError
+from oncely_cdk.stages import VISIBILITY_FACTOR, OncelySettings, StageError
 
 # What AWS uses if a template says nothing.
 _DEFAULT_TIMEOUT: Final = 3
@@ -102,12 +102,12 @@ class OwnResources:
                 f"{longest:g} s, the longest run of {job_type}"
             )
         visibility: float = self.stage.visibility_timeout_seconds
-        owner = f"visibility_timeout_seconds gives the queue {name}"
+        owner = f"worker_timeout_seconds gives the queue {name}"
         if queue is not None:
             visibility = _resource(queue).visibility_timeout or _DEFAULT_VISIBILITY
             owner = f"queues has {name} with"
         lease = lease_seconds(required.contracts, worker_timeout_seconds=timeout)
-        least = max(min_visibility_seconds(timeout), int(lease) + 1)
+        least = max(VISIBILITY_FACTOR * timeout, int(lease) + 1)
         if visibility < least:
             raise StageError(
                 f"{owner} a visibility timeout of {visibility:g} s, but it must be at least "

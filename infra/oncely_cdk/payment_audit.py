@@ -8,7 +8,7 @@ from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_scheduler_targets as targets
 from constructs import Construct
 
-from oncely.operate.daily_audit import STAGGER_MINUTES
+from oncely.operate.daily_audit import STAGGER_MINUTES, WINDOW_DAYS
 from oncely.operate.job_index import BY_REFERENCE
 from oncely.operate.own_tables import JOBS
 from oncely_cdk import job_items
@@ -56,9 +56,9 @@ class PaymentAudit(Construct):
         shared.archive.grant_read_history(self.audit)
         shared.archive.grant_audits(self.audit)
         shared.alerts.grant_publish(self.audit)
-        self._schedule(shared.stage.payment_audit_window_days)
+        self._schedule()
 
-    def _schedule(self, window_days: int) -> None:
+    def _schedule(self) -> None:
         role = iam.Role(
             self, "ScheduleRole", assumed_by=iam.ServicePrincipal("scheduler.amazonaws.com")
         )
@@ -68,11 +68,11 @@ class PaymentAudit(Construct):
             )
         )
         # One invocation for each day, so that the time limit is one for a day, not for the window.
-        minutes = (str(day * STAGGER_MINUTES) for day in range(window_days))
+        minutes = (str(day * STAGGER_MINUTES) for day in range(WINDOW_DAYS))
         scheduler.Schedule(
             self,
             "Daily",
-            description=f"Oncely: audit the payments of each of the last {window_days} days",
+            description=f"Oncely: audit the payments of each of the last {WINDOW_DAYS} days",
             schedule=scheduler.ScheduleExpression.cron(
                 hour=HOUR_UTC, minute=",".join(minutes), time_zone=TimeZone.ETC_UTC
             ),

@@ -29,7 +29,6 @@ class QueueWorker(Construct):
             **shared.table_retention_env_vars(required),
             **shared.resubmission_env_vars(),
             "MAX_RECEIVE_COUNT": str(stage.max_receive_count),
-            "BATCH_CONCURRENCY": str(stage.batch_concurrency),
             **shared.tables.env_vars(required.tables),
             **shared.provider_secrets.env_vars(required.secrets),
             **shared.queues.env_vars(required.sends_to),

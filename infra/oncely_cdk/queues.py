@@ -12,7 +12,7 @@ from oncely.contracts.settings import pascal_case, queue_env_var
 from oncely_cdk.encryption_keys import EncryptionKeys
 from oncely_cdk.nag import acknowledge
 from oncely_cdk.own_resources import OwnResources, redirect_dead_letters
-from oncely_cdk.stages import OncelySettings
+from oncely_cdk.stages import DEAD_LETTER_RETENTION_DAYS, OncelySettings
 
 # SQS counts a reject's body and its reason. Limiting incoming messages leaves room for the reason;
 # otherwise a message of maximum size could not be rejected.
@@ -33,7 +33,7 @@ class Queues(Construct):
     ) -> None:
         super().__init__(scope, id_)
         self._stage = stage
-        kept = Duration.days(stage.dead_letter_retention_days)
+        kept = Duration.days(DEAD_LETTER_RETENTION_DAYS)
         self.dead_letters = self._queue("DeadLetters", retention=kept)
         self.rejects = self._queue("Rejects", retention=kept)
         acknowledge(

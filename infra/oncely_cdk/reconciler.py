@@ -34,9 +34,9 @@ class ReconcilerConstruct(Construct):
         self.resolve = self._resolve(shared)
         self.finish = self._finish(shared)
         self.machine = self._machine(shared)
-        self._schedule(shared)
+        self._schedule()
 
-    def _schedule(self, shared: SharedResources) -> None:
+    def _schedule(self) -> None:
         role = iam.Role(
             self, "ScheduleRole", assumed_by=iam.ServicePrincipal("scheduler.amazonaws.com")
         )
@@ -49,9 +49,7 @@ class ReconcilerConstruct(Construct):
             self,
             "Interval",
             description="Oncely: check for due jobs",
-            schedule=scheduler.ScheduleExpression.rate(
-                Duration.minutes(shared.stage.sweep_interval_minutes)
-            ),
+            schedule=scheduler.ScheduleExpression.rate(Duration.minutes(1)),
             target=targets.LambdaInvoke(
                 self.find.function,
                 input=scheduler.ScheduleTargetInput.from_object({}),
@@ -63,7 +61,7 @@ class ReconcilerConstruct(Construct):
         )
 
     def _find(self, shared: SharedResources) -> OncelyFunction:
-        stage, tables = shared.stage, shared.tables
+        tables = shared.tables
         required = shared.required.detecting_missing_jobs()
         function = OncelyFunction(
             self,
@@ -77,8 +75,6 @@ class ReconcilerConstruct(Construct):
                 **tables.env_vars(required.tables),
                 **tables.table_env_vars(GATES),
                 "RECONCILER_ARN": self._arn,
-                "SWEEP_PAGE_SIZE": str(stage.sweep_page_size),
-                "SWEEP_GROUP_SIZE": str(stage.sweep_group_size),
             },
         )
         function.grant("dynamodb:Query", resources=tables.index_arns(JOBS, DUE_INDEX))
@@ -111,7 +107,6 @@ class ReconcilerConstruct(Construct):
             environment={
                 **shared.lookup_env_vars(),
                 **shared.alerts.env_vars(),
-                "SWEEP_JOBS_AT_ONCE": str(stage.sweep_jobs_at_once),
             },
         )
         shared.grant_lookup(function)

@@ -17,7 +17,6 @@ from pydantic import (
 from oncely.contracts.contract import AnyContract
 from oncely.contracts.settings import pascal_case
 from oncely.core.due import DUE_SHARDS
-from oncely.operate.daily_audit import MAX_WINDOW_DAYS
 from oncely.operate.second_operator_rules import check_amounts
 from oncely.plugins.provider import AnyProvider, ProviderSettings
 from oncely_cdk.required_resources import RequiredResources
@@ -25,13 +24,18 @@ from oncely_cdk.required_resources import RequiredResources
 # A part of stack names, so their rules apply.
 StageName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9-]{0,39}$")]
 # What a production stage refuses unless it is accepted by name.
-Risk = Literal["no_alert_recipient", "optional_mfa", "plain_http_provider", "plain_http_queues"]
+Risk = Literal["no_alert_recipient", "optional_mfa", "plain_http_provider"]
 NonEmptyText = Annotated[str, Field(min_length=1)]
 # Not an alias: IAM checks the permission on the key itself.
 KeyArn = Annotated[str, Field(pattern=r"^arn:[\w-]+:kms:[\w-]+:\d{12}:key/[\w-]+$")]
 PositiveInt = Annotated[int, Field(ge=1)]
 # Times beyond a century overflow somewhere, and mean "forever".
 RetentionDays = Annotated[int, Field(ge=1, le=36_500)]
+
+# As long as SQS keeps a message.
+DEAD_LETTER_RETENTION_DAYS: Final = 14
+# AWS's recommendation: a batch may be retried and throttled before its messages reappear.
+VISIBILITY_FACTOR: Final = 6
 
 # Stack parameters of stage `local`: known when the engine runs, not at synthesis.
 ENGINE_ADDRESS: Final = "EngineAddress"
@@ -106,11 +110,9 @@ class OncelySettings(BaseModel):
     # Read-only API keys for the reconciler and the admin page (default: the worker's).
     read_only_secrets: Mapping[str, NonEmptyText] = {}
 
-    # The worker of each queue. `batch_concurrency` jobs of a batch run at the same time.
+    # The worker of each queue. The jobs of a batch run at the same time.
     worker_timeout_seconds: PositiveInt = 120
-    visibility_timeout_seconds: PositiveInt = 720  # 6 timeouts, as Lambda requires
     batch_size: Annotated[int, Field(ge=1, le=10)] = 10
-    batch_concurrency: Annotated[int, Field(ge=1, le=10)] = 10
     # Receives before a message is a dead letter. If our side fails, the delays between them grow to
     # 1 hour together. With 50, each is a tenth of the time waited so far: the next receive comes
     # soon after our side recovers.
@@ -129,34 +131,29 @@ class OncelySettings(BaseModel):
     worker_memory_mb: PositiveInt = 512  # CPU scales with memory, and importing an SDK is CPU-bound
     reconciler_timeout_seconds: PositiveInt = 60  # per function; doubled for a group of jobs
 
-    # A sweep processes a page of jobs in groups, one task per group, several concurrently.
-    sweep_interval_minutes: Annotated[int, Field(ge=1, le=10)] = 1
-    sweep_page_size: Annotated[int, Field(ge=1, le=1000)] = 1000
-    sweep_group_size: Annotated[int, Field(ge=1, le=100)] = 25
+    # A sweep processes a page of jobs in groups, one function per group, several concurrently.
     sweep_groups_at_once: Annotated[int, Field(ge=1, le=40)] = 8
-    sweep_jobs_at_once: Annotated[int, Field(ge=1, le=30)] = 10  # per group
     # Partitions of each action in the due index, about 500 jobs per second each. Raise it at any
     # time. If it is lowered, due jobs in the higher shards are no longer found.
     due_shards: Annotated[int, Field(ge=DUE_SHARDS, le=1000)] = DUE_SHARDS
 
-    queue_retention_days: Annotated[int, Field(ge=1, le=14)] = 4
-    dead_letter_retention_days: Annotated[int, Field(ge=1, le=14)] = 14
+    # Less than dead letters, because SQS counts the age of both from the first send.
+    queue_retention_days: Annotated[int, Field(ge=1, lt=DEAD_LETTER_RETENTION_DAYS)] = 4
     # How long after sending a producer may replay its messages.
     replay_window_days: PositiveInt = 30
     # For ended rows of natural effects; for others, see a contract's `proof_retention`.
     row_retention_days: PositiveInt = 90
-    # For rejected messages in the archive: long enough to correct and resend them.
-    rejects_retention_days: RetentionDays = 90
+    # For rejected messages in the archive: they can be corrected for as long as a dead letter.
+    rejects_retention_days: Annotated[int, Field(ge=DEAD_LETTER_RETENTION_DAYS, le=36_500)] = 90
     # By table, for those whose schema has a default, such as `import_events`.
     table_retention_days: Mapping[str, RetentionDays] = {}
     log_retention_days: PositiveInt = 30
     # Of the admin page's functions, whose logs hold the access log.
     access_log_retention_days: PositiveInt = 365
 
-    # The tables that the stack creates. With `provisioned`, each table and index gets these
-    # units. Throttled jobs are retried, so too few units delay jobs but lose none.
+    # The tables that the stack creates. With units, each table and index has provisioned capacity.
+    # Throttled jobs are retried, so too few units delay jobs but lose none.
     table_class: Literal["standard", "standard_infrequent_access"] = "standard"
-    billing_mode: Literal["on_demand", "provisioned"] = "on_demand"
     read_capacity_units: PositiveInt | None = None
     write_capacity_units: PositiveInt | None = None
 
@@ -166,19 +163,9 @@ class OncelySettings(BaseModel):
     # Compare payments with the jobs every day from 03:00 UTC on, and alert if they differ. The
     # default is true in production.
     daily_payment_audit: bool = False
-    # So many days back, each: a refund or a settlement may fail days later.
-    payment_audit_window_days: Annotated[int, Field(ge=7, le=MAX_WINDOW_DAYS)] = 14
-
-    # Multi-factor authentication for the admin page.
-    sign_in_mfa: Literal["optional", "required"] = "optional"
 
     # Names of risks that a production stage otherwise refuses.
     accepted_risks: Annotated[frozenset[Risk], Field(strict=False)] = frozenset()
-
-    # Keep the data when the stack or a table is deleted.
-    retain_data: bool = False
-    # The local engine uses plain HTTP; everywhere else TLS is required.
-    tls_only: bool = True
 
     # Settings of the providers: `acme_api_base` is the field `api_base` of the plug-in `acme`.
     provider_settings: Mapping[str, Annotated[str, BeforeValidator(_to_text)]] = {}
@@ -207,15 +194,35 @@ class OncelySettings(BaseModel):
         return {**(_PRODUCTION if production else _DEVELOPMENT), **given, "production": production}
 
     @model_validator(mode="after")
-    def _has_units_if_provisioned(self) -> Self:
-        provisioned = self.billing_mode == "provisioned"
-        units = (self.read_capacity_units, self.write_capacity_units)
-        if any((one is not None) != provisioned for one in units):
+    def _has_both_units_or_none(self) -> Self:
+        if (self.read_capacity_units is None) != (self.write_capacity_units is None):
             raise ValueError(
-                "billing_mode=provisioned needs read_capacity_units and write_capacity_units: "
-                "set all three, or none"
+                "provisioned capacity needs read_capacity_units and write_capacity_units: "
+                "set both, or none"
             )
         return self
+
+    @property
+    def retain_data(self) -> bool:
+        """Whether the data stays when the stack or a table is deleted."""
+        return self.production
+
+    @property
+    def requires_mfa(self) -> bool:
+        """Whether the admin page requires multi-factor authentication."""
+        return self.production and "optional_mfa" not in self.accepted_risks
+
+    @property
+    def tls_only(self) -> bool:
+        """Whether queues, topics and buckets refuse plain HTTP, which the local engine uses."""
+        return not self.is_local
+
+    @property
+    def visibility_timeout_seconds(self) -> int:
+        """How long a message stays hidden while a function may run with it."""
+        # The consumers of dead letters and rejects have the reconciler's timeout.
+        longest = max(self.worker_timeout_seconds, self.reconciler_timeout_seconds)
+        return VISIBILITY_FACTOR * longest
 
     @property
     def is_local(self) -> bool:
@@ -279,21 +286,16 @@ class OncelySettings(BaseModel):
 
 _DEVELOPMENT: Final[Mapping[str, Any]] = {"row_retention_days": 35, "log_retention_days": 14}
 _PRODUCTION: Final[Mapping[str, Any]] = {
-    "retain_data": True,
     "log_retention_days": 90,
-    "sign_in_mfa": "required",
     "daily_payment_audit": True,
 }
 _LOCAL: Final[Mapping[str, Any]] = {
     # Short, so that jobs of a killed worker are looked up after 1 minute instead of 2.
     "worker_timeout_seconds": 60,
-    "visibility_timeout_seconds": 360,
     # Each concurrent function is a process, on a machine with few processors.
     "worker_concurrency": 3,
     "sweep_groups_at_once": 2,
-    "sweep_page_size": 100,
     "row_retention_days": 35,
     "log_retention_days": 1,
     "access_log_retention_days": 1,
-    "tls_only": False,
 }

@@ -16,6 +16,7 @@ from oncely_cdk import job_items
 from oncely_cdk.job_function import OncelyFunction
 from oncely_cdk.nag import acknowledge
 from oncely_cdk.shared_resources import SharedResources
+from oncely_cdk.stages import DEAD_LETTER_RETENTION_DAYS
 
 PUBLISH_BATCH_SIZE: Final = 100
 # A record that always fails blocks its shard. Past these limits it is dropped, which raises an
@@ -125,7 +126,7 @@ def _failure_queue(scope: Construct, id_: str, *, shared: SharedResources) -> sq
         encryption=sqs.QueueEncryption.SQS_MANAGED,
         enforce_ssl=stage.tls_only,
         visibility_timeout=Duration.seconds(stage.visibility_timeout_seconds),
-        retention_period=Duration.days(stage.dead_letter_retention_days),
+        retention_period=Duration.days(DEAD_LETTER_RETENTION_DAYS),
     )
     acknowledge(
         queue, "SQS3", "It is itself a dead letter queue: it holds positions in the stream."

@@ -24,10 +24,6 @@ _CLASSES = {
     "standard": dynamodb.TableClass.STANDARD,
     "standard_infrequent_access": dynamodb.TableClass.STANDARD_INFREQUENT_ACCESS,
 }
-_BILLING_MODES = {
-    "on_demand": dynamodb.BillingMode.PAY_PER_REQUEST,
-    "provisioned": dynamodb.BillingMode.PROVISIONED,
-}
 
 
 class Tables(Construct):
@@ -141,7 +137,9 @@ def _new_table(
         partition_key=_attribute(schema.key.partition),
         sort_key=_attribute(schema.key.sort) if schema.key.sort else None,
         table_class=_CLASSES[stage.table_class],
-        billing_mode=_BILLING_MODES[stage.billing_mode],
+        billing_mode=dynamodb.BillingMode.PROVISIONED
+        if stage.read_capacity_units
+        else dynamodb.BillingMode.PAY_PER_REQUEST,
         read_capacity=stage.read_capacity_units,
         write_capacity=stage.write_capacity_units,
         encryption=dynamodb.TableEncryption.DEFAULT,  # with a key that AWS owns

@@ -18,7 +18,6 @@ class AdminUserPool(Construct):
 
     def __init__(self, scope: Construct, id_: str, *, stage: OncelySettings) -> None:
         super().__init__(scope, id_)
-        required = stage.sign_in_mfa == "required"
         self.pool = cognito.UserPool(
             self,
             "Pool",
@@ -26,7 +25,7 @@ class AdminUserPool(Construct):
             self_sign_up_enabled=False,
             sign_in_aliases=cognito.SignInAliases(username=True),
             sign_in_case_sensitive=False,
-            mfa=cognito.Mfa.REQUIRED if required else cognito.Mfa.OPTIONAL,
+            mfa=cognito.Mfa.REQUIRED if stage.requires_mfa else cognito.Mfa.OPTIONAL,
             mfa_second_factor=cognito.MfaSecondFactor(otp=True, sms=False),
             password_policy=cognito.PasswordPolicy(
                 min_length=14,
@@ -53,7 +52,7 @@ class AdminUserPool(Construct):
             "SignIn",
             cognito_domain=cognito.CognitoDomainOptions(domain_prefix=_domain_prefix(stage, self)),
         )
-        self._suppress_nag(required=required)
+        self._suppress_nag(required=stage.requires_mfa)
 
     @property
     def sign_in_url(self) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Final, NamedTuple, TypeAlias
 
+from oncely.contracts.settings import Settings
 from oncely.operate.job_queries import MAX_COUNT
 from oncely.operate.overview import MAX_REVIEWS, Series
 from oncely_cdk.stages import OncelySettings
@@ -172,9 +173,10 @@ def resolution_bill(job: JobUsage, inventory: Inventory) -> Bill:
     assert unknown is not None
     writes = unknown.write_units - job.write_units
     reads = unknown.read_units - job.read_units
-    jobs = inventory.jobs_of_an_iteration
+    settings = Settings()
+    jobs = settings.sweep_group_size
     transitions = inventory.transitions_of_an_iteration / jobs
-    seconds = prices.RESOLVE_SECONDS / inventory.threads_of_an_iteration
+    seconds = prices.RESOLVE_SECONDS / settings.sweep_jobs_at_once
     invocation = prices.INVOCATION / jobs + seconds * WORKER_GIGABYTES * prices.GIGABYTE_SECOND
     return _bill(
         ("Step Functions", f"{transitions:.2g} transitions", transitions * prices.TRANSITION),

@@ -81,19 +81,6 @@ class Inventory:
         ]
         return len(list(_iter_states(processors[0])))
 
-    def variable(self, name: str, default: int) -> int:
-        functions = self.of_type("AWS::Lambda::Function")
-        found = (one.get("Environment", {}).get("Variables", {}).get(name) for one in functions)
-        return int(next(filter(None, found), default))
-
-    @property
-    def jobs_of_an_iteration(self) -> int:
-        return self.variable("SWEEP_GROUP_SIZE", 1)
-
-    @property
-    def threads_of_an_iteration(self) -> int:
-        return self.variable("SWEEP_JOBS_AT_ONCE", 1)
-
 
 def _iter_states(machine: Mapping[str, Any]) -> Iterator[str]:
     name = machine["StartAt"]

@@ -72,7 +72,6 @@ def optional(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
                 "dashboard": True,
                 "rejects_retention_days": 30,
                 "table_class": "standard_infrequent_access",
-                "billing_mode": "provisioned",
                 "read_capacity_units": 50,
                 "write_capacity_units": 100,
             }

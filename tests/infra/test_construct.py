@@ -251,5 +251,5 @@ def test_object_that_is_no_job_is_refused() -> None:
 def test_name_of_the_stage_sets_its_defaults() -> None:
     prod = OncelySettings(name="prod", log_retention_days=7)
 
-    assert (prod.retain_data, prod.sign_in_mfa, prod.log_retention_days) == (True, "required", 7)
+    assert (prod.retain_data, prod.requires_mfa, prod.log_retention_days) == (True, True, 7)
     assert layers.JOB_PACKAGES not in layers_for(Target.lambda_())

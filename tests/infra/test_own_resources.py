@@ -251,7 +251,7 @@ FUNCTIONS: Final[dict[str, Callable[[Stack], lambda_.IFunction]]] = {
     "workers has vouchers with a timeout of 3 s, but it must be more than": lambda stack: (
         own_function(stack, timeout=None)
     ),
-    "visibility_timeout_seconds gives the queue vouchers a visibility timeout of 720 s, but": (
+    "worker_timeout_seconds gives the queue vouchers a visibility timeout of 720 s, but": (
         lambda stack: own_function(stack, timeout=Duration.seconds(300))
     ),
     "workers has vouchers, whose role was imported": lambda stack: own_function(

@@ -38,7 +38,7 @@ def test_every_table_has_recovery_and_deletion_protection(prod: Assembly) -> Non
         assert (table["DeletionPolicy"], table["UpdateReplacePolicy"]) == ("Retain", "Retain")
 
 
-def test_billing_mode_and_table_class_can_be_changed(optional: Assembly) -> None:
+def test_capacity_and_table_class_can_be_changed(optional: Assembly) -> None:
     units = {"ReadCapacityUnits": 50, "WriteCapacityUnits": 100}
 
     for properties in optional.properties("AWS::DynamoDB::Table").values():

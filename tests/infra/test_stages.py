@@ -24,7 +24,6 @@ def test_file_sets_what_it_names_and_the_stage_the_rest(tmp_path: Path) -> None:
         """
         alert_email = "ops@example.com"
         worker_timeout_seconds = 100
-        retain_data = true
         accepted_risks = ["optional_mfa"]
 
         [existing_tables]
@@ -39,7 +38,7 @@ def test_file_sets_what_it_names_and_the_stage_the_rest(tmp_path: Path) -> None:
     )
 
     assert (read.name, read.alert_email) == ("dev", "ops@example.com")
-    assert (read.worker_timeout_seconds, read.retain_data) == (100, True)
+    assert read.worker_timeout_seconds == 100
     assert read.existing_tables == {"orders": "shop-orders"}
     assert read.concurrency_for("payments") == 3
     assert read.concurrency_for("mail") == read.worker_concurrency
@@ -49,9 +48,9 @@ def test_file_sets_what_it_names_and_the_stage_the_rest(tmp_path: Path) -> None:
 
 def test_every_stage_but_dev_and_local_is_production() -> None:
     stages = [OncelySettings(name=name) for name in ("dev", "prod", "local", "live-eu")]
-    kept = {one.name: (one.production, one.retain_data, one.sign_in_mfa) for one in stages}
+    kept = {one.name: (one.production, one.retain_data, one.requires_mfa) for one in stages}
 
-    safe, free = (True, True, "required"), (False, False, "optional")
+    safe, free = (True, True, True), (False, False, False)
     assert kept == {"dev": free, "prod": safe, "local": free, "live-eu": safe}
     assert OncelySettings(name="qa", production=False).retain_data is False
 
@@ -74,8 +73,7 @@ def test_every_stage_but_dev_and_local_is_production() -> None:
         ("table_retention_days = { a = 0 }", "table_retention_days.a: Input should be greater"),
         ("table_retention_days = { a = 36501 }", "Input should be less than or equal to 36500"),
         ("rejects_retention_days = 0", "rejects_retention_days: Input should be greater"),
-        ('billing_mode = "provisioned"', "billing_mode=provisioned needs read_capacity_units and"),
-        ("write_capacity_units = 5", "billing_mode=provisioned needs read_capacity_units and"),
+        ("write_capacity_units = 5", "provisioned capacity needs read_capacity_units and write_ca"),
         ('second_operator_above = "50000"', "such as eur:50000,usd:600"),
         ("[identity]\ndeploymnt = 1", "unknown key identity.deploymnt; did you mean deployment?"),
         ("batch_size =", "not valid TOML: Invalid value"),

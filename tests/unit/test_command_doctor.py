@@ -14,7 +14,7 @@ from oncely.core.keys import JobKey
 from oncely.operate.job_queries import MAX_COUNT
 from oncely.operate.own_tables import JOBS_SCHEMA
 from oncely.plugins.provider import ApiKeyCheck
-from oncely_cdk.guardrails import VISIBILITY_FACTOR
+from oncely_cdk.stages import VISIBILITY_FACTOR
 from tests.support.cli import run_cli
 from tests.support.fake_aws_account import (
     FakeAwsAccount,

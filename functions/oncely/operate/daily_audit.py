@@ -22,12 +22,12 @@ from oncely.operate.audit_payments import AuditResult
 if TYPE_CHECKING:
     from oncely.app import App
 
-# Longer than refunds and settlements take to fail, and shorter than reports are kept.
-MAX_WINDOW_DAYS: Final = 30
+# Each of so many days is audited again: a refund or a settlement may fail days later.
+WINDOW_DAYS: Final = 14
 # Between the invocations for two days, so that few read the providers at the same time.
 STAGGER_MINUTES: Final = 2
 # Of other periods as well, such as those that an operator's own schedule audits.
-_MAX_REPORTS: Final = 10 * MAX_WINDOW_DAYS
+_MAX_REPORTS: Final = 20 * WINDOW_DAYS
 _PREFIX: Final = "audits/"
 _SUFFIX: Final = ".jsonl"
 _NAME: Final = re.compile(r"(\d{8}T\d{6}Z)-(\d{8}T\d{6}Z)-(\d+)")
