@@ -272,7 +272,8 @@ def refund_scenarios() -> Iterable[Scenario]:
                 ("reads", timedelta(seconds=90)),
                 ("list", timedelta(seconds=15)),
                 ("list", timedelta(seconds=90)),
-                ("list", 2 * LIST_LAG),
+                # Longer than until a second lookup, before the refund would be sent again.
+                ("list", 4 * LIST_LAG),
             )
         ),
         refund_scenario("slow", charged(refund_status="pending", processing_time=TEN_MINUTES)),
@@ -328,7 +329,15 @@ def refund_scenarios() -> Iterable[Scenario]:
             seed_rows=seed_unpaid_order,
             edit=send(CHARGE),
         ),
-        refund_scenario("restored", charged(), restore=RestoreMode.LAGGING),
+        # Neither the row nor our ledger knows the refund, and Stripe has removed the key.
+        refund_scenario(
+            "restored",
+            charged(key_window=SHORT_KEY_TTL),
+            ShortWindowRefund,
+            restore=RestoreMode.LAGGING,
+            seed_rows=partial(seed_paid_order, rma_1=450),  # twice that is less than was captured
+            duplicate_messages=1,
+        ),
         # The job's row is lost, our ledger is not.
         refund_scenario(
             "restored-jobs",
@@ -344,7 +353,7 @@ def refund_scenarios() -> Iterable[Scenario]:
             charged(key_window=SHORT_KEY_TTL),
             ShortWindowRefund,
             restore=RestoreMode.JOBS_LAGGING,
-            seed_rows=partial(seed_paid_order, rma_1=450),  # twice that is less than was captured
+            seed_rows=partial(seed_paid_order, rma_1=450),
             fixed_prefix="w1:end>restore3",
             sweeps_at=(timedelta(days=30),),
             duplicate_messages=1,
