@@ -20,7 +20,7 @@ from oncely.core.hints import after_event
 from oncely.core.inserter import JobInserter, UniqueWindow
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
-from oncely.core.lifecycle import TRANSITIONS, Event, Status
+from oncely.core.lifecycle import TRANSITIONS, Event, Status, WaitKind
 from oncely.core.results import ForgedRow
 from oncely.core.store import JobStore
 from oncely.gates.rules import (
@@ -118,7 +118,7 @@ class Play:
             subject=self.one(None, "18452"),
         )
         row = self.store.get(key)
-        if row is not None and row.nothing_sent:
+        if row is not None and row.awaits_message:
             claim = replace(claim, reopens=row)
         if self.is_drawn(0.3):
             other = KEYS[1 - KEYS.index(key)]
@@ -138,7 +138,7 @@ class Play:
         if event is Event.CONFIRM:
             changes["result"] = {"step": self.step, "rate": 0.1}
         if event is Event.ESCALATE:
-            changes["nothing_sent"] = self.is_drawn()
+            changes["waits_for"] = self.one(None, *WaitKind)
         after = before.apply(
             event, now=time_at(self.step), actor="worker", reason=str(event), **changes
         )

@@ -10,7 +10,7 @@ from oncely.core.claims import ClaimFailure, apply_claim, classify_claim_failure
 from oncely.core.errors import UnavailableError, UnreadableRowError
 from oncely.core.job_row import ENGINE_NUMBER, JobRow
 from oncely.core.keys import JobKey
-from oncely.core.lifecycle import Event, Status
+from oncely.core.lifecycle import Event, Status, WaitKind
 from oncely.core.results import Claimed, ClaimFailed, PrerequisiteNotMet
 from oncely.core.schedule import MAX_SCHEDULE_LIMIT, latest_run_at
 from oncely.core.store import JobStore
@@ -36,7 +36,7 @@ def make_review(key: JobKey = KEY, **changes: Any) -> JobRow:  # noqa: ANN401  #
     review = apply_event(
         make_ready_job(key, message=WRONG),
         Event.ESCALATE,
-        nothing_sent=True,
+        waits_for=WaitKind.MESSAGE,
         last_error="waited",
         paused_seconds=60,
     )
@@ -130,7 +130,7 @@ def test_claim_takes_review_that_sent_nothing(store: JobStore) -> None:
 
     assert isinstance(result, Claimed)
     job = result.job
-    assert (job.status, job.nothing_sent, job.message) == (Status.STARTED, False, RIGHT)
+    assert (job.status, job.waits_for, job.message) == (Status.STARTED, None, RIGHT)
     assert (job.reopened_at, job.since, job.paused_seconds) == (claim.now, None, 0)
     assert job.evidence[-1].event is Event.CLAIM_REVIEW
     assert (job, store.get(KEY)) == (apply_claim(review, claim), job)
@@ -139,13 +139,14 @@ def test_claim_takes_review_that_sent_nothing(store: JobStore) -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"nothing_sent": False},
+        {"waits_for": None},
+        {"waits_for": WaitKind.DEAD_LETTER},
         {"fence": 1},
         {"version": 8},
         {"fingerprint": "fingerprint-of-another-amount"},
         {"status": Status.UNKNOWN},
     ],
-    ids=lambda changes: str(next(iter(changes))),
+    ids=str,
 )
 def test_review_that_differs_from_what_was_read_is_not_taken(
     store: JobStore, changes: dict[str, Any]
@@ -187,7 +188,7 @@ def test_review_that_was_taken_leaves_attention_index(dynamo: DynamoFixture) -> 
     store.claim(make_claim(reopens=make_review()))
     row = dynamo.row(KEY)
     assert row is not None
-    assert not {"attention", "since", "nothing_sent"} & row.keys()
+    assert not {"attention", "since", "waits_for"} & row.keys()
 
 
 def test_claim_without_fingerprint_keeps_stored_one(store: JobStore) -> None:

@@ -262,7 +262,7 @@ def dead_letter(stack: StackClient) -> dict[str, Any]:
 def repeated_dead_letter(stack: StackClient) -> dict[str, Any]:
     """The same dead letter, many hours later. No worker has claimed the job."""
     stack.once(dead_letter)
-    stack.backdate("payment.charge:order_dead", "stranded_since")
+    stack.backdate("payment.charge:order_dead", "since")
     stack.send("DeadLetterQueueUrl", charge_message("dead"))
     return stack.wait_for_job("payment.charge:order_dead", "needs_review")
 

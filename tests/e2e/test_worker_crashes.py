@@ -102,7 +102,7 @@ def test_crash_loop_dead_letters_message_and_keeps_job(stack: StackClient) -> No
         job = stack.wait_for_job(key, "ready")
 
     assert count_failed_batches(stack) - before == MAX_RECEIVES
-    assert "stranded_since" in job
+    assert job["waits_for"] == "dead_letter"
     assert scenarios.count_charges(stack, "deadly") == 0
 
     stack.backdate(key, "due_at")

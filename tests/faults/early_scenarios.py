@@ -78,10 +78,10 @@ def check_no_valid_message_is_parked(ended: FinalState) -> Iterator[str]:
     """A review that sent nothing remains only if the business rows never arrived."""
     has_rows = any(True for _ in ended.rows.all())
     for job in ended.jobs.values():
-        if has_rows and job.nothing_sent:
+        if has_rows and job.awaits_message:
             yield f"{job.job_key} is in review, and its valid message did not run it"
-        if job.nothing_sent and (job.was_claimed or job.status is not Status.NEEDS_REVIEW):
-            yield f"{job.job_key} is marked nothing_sent, and {job.fence} workers claimed it"
+        if job.waits_for is not None and (job.was_claimed or job.status is not Status.NEEDS_REVIEW):
+            yield f"{job.job_key} awaits a message, and {job.fence} workers claimed it"
 
 
 def check_charge(ended: FinalState) -> Iterator[str]:
@@ -162,7 +162,7 @@ def early_scenarios(
 def check_no_valid_receipt_is_parked(ended: FinalState) -> Iterator[str]:
     order = ended.rows.get("orders", ORDER) or {}
     for job in ended.jobs.values():
-        if order.get("status") == "paid" and job.nothing_sent:
+        if order.get("status") == "paid" and job.awaits_message:
             yield f"{job.job_key} is in review, and its valid message did not run it"
 
 
@@ -170,5 +170,5 @@ def check_push(ended: FinalState) -> Iterator[str]:
     yield from expectations.check_pushed_version(ended)
     record = ended.rows.get("records", CONTACT) or {}
     for job in ended.jobs.values():
-        if record.get("version") == 7 and job.nothing_sent:  # the version pushed
+        if record.get("version") == 7 and job.awaits_message:  # the version pushed
             yield f"{job.job_key} is in review, and its valid message did not run it"

@@ -96,6 +96,8 @@ def make_entry(**changes: object) -> EvidenceEntry:
 
 _JOB_FIELDS: Final[dict[str, Any]] = {"job_key": KEY, "job_type": "payment.charge"}
 
+# Rows may wait for a message or because of a dead letter, but no run ends so.
+RUN_WAITS: Final = sorted(set(WaitKind) - {WaitKind.MESSAGE, WaitKind.DEAD_LETTER})
 OUTCOMES: Final[Mapping[str, RunOutcome]] = {
     "finished": Ended(
         **_JOB_FIELDS, status=Status.FINISHED, reason="charged", result={"charge_id": "ch_1"}
@@ -116,7 +118,7 @@ OUTCOMES: Final[Mapping[str, RunOutcome]] = {
             reason=f"it waits for the {kind}",
             redeliver=True,
         )
-        for kind in WaitKind
+        for kind in RUN_WAITS
     },
     **{
         str(cause): Rejected(**_JOB_FIELDS, cause=cause, reason=f"rejected: {cause}")

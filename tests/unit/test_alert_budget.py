@@ -99,7 +99,7 @@ def test_early_messages_without_orders_end_in_one_summary() -> None:
         world.clock.time += timedelta(minutes=1)
 
     rows = world.store.jobs.values()
-    assert {(row.status, row.due_at, row.nothing_sent) for row in rows} == {
+    assert {(row.status, row.due_at, row.awaits_message) for row in rows} == {
         (Status.NEEDS_REVIEW, None, True)
     }
     assert len(world.alerts.sent) == MAX_ALERTS + 1

@@ -301,7 +301,7 @@ def test_review_that_sent_nothing_is_cancelled() -> None:
     while world.job(KEY).status is Status.READY:
         world.clock.time = world.job(KEY).due_at or world.clock.time
         world.reconcile(KEY)
-    assert world.job(KEY).nothing_sent
+    assert world.job(KEY).awaits_message
     assert isinstance(cancel(world), Repaired)
     assert world.job(KEY).status is Status.CANCELLED
     world.add_order()

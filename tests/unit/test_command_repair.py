@@ -9,7 +9,7 @@ import pytest
 from oncely.cli import console
 from oncely.core.errors import UnavailableError
 from oncely.core.keys import JobKey
-from oncely.core.lifecycle import Status
+from oncely.core.lifecycle import Status, WaitKind
 from tests.support import repairs
 from tests.support.cli import FakeStackConnection, FakeSts, run_cli
 from tests.support.fakes import FakeMessageSender
@@ -192,7 +192,7 @@ def stranded() -> FakeStackConnection:
     world = stack.world
     for order in ("1", "2", "3"):
         key = JobKey(f"payment.charge:order_{order}")
-        world.store.jobs[key] = replace(world.job(key), stranded_since=world.clock.now())
+        world.store.jobs[key] = replace(world.job(key), waits_for=WaitKind.DEAD_LETTER)
     world.outbox.sent.clear()
     return stack
 

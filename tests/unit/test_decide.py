@@ -110,21 +110,20 @@ def test_unknown_job_is_resent_with_same_key_within_window() -> None:
 
 
 @pytest.mark.parametrize(
-    ("retry_after", "jitter", "by_row", "run_in", "due_in"),
+    ("retry_after", "jitter", "run_in", "due_in"),
     [
-        (7 * SECOND, 0, False, 7 * SECOND, 7 * SECOND + MESSAGE_GRACE),
-        (HOUR, 0, False, HOUR, HOUR + MESSAGE_GRACE),
-        (6 * HOUR, 0, True, 6 * HOUR, 6 * HOUR),
-        (6 * HOUR, 0.5, True, 6 * HOUR + MAX_BACKOFF / 2, 6 * HOUR + MAX_BACKOFF / 2),
+        (7 * SECOND, 0, 7 * SECOND, 7 * SECOND + MESSAGE_GRACE),
+        (HOUR, 0, HOUR, HOUR + MESSAGE_GRACE),
+        (6 * HOUR, 0, 6 * HOUR, 6 * HOUR),
+        (6 * HOUR, 0.5, 6 * HOUR + MAX_BACKOFF / 2, 6 * HOUR + MAX_BACKOFF / 2),
     ],
 )
 def test_long_wait_is_resent_by_row_and_short_one_by_message(
-    *, retry_after: timedelta, jitter: float, by_row: bool, run_in: timedelta, due_in: timedelta
+    retry_after: timedelta, jitter: float, run_in: timedelta, due_in: timedelta
 ) -> None:
     limited = NotSent("rate limited", retry_after=retry_after)
     decision = decide_any(make_job(), TERMS, limited, now=NOW, jitter=jitter)
-    assert (decision.run_at, decision.resend_when_due) == (NOW + run_in, by_row)
-    assert decision.changes["due_at"] == NOW + due_in
+    assert (decision.run_at, decision.changes["due_at"]) == (NOW + run_in, NOW + due_in)
 
 
 @pytest.mark.parametrize(

@@ -5,30 +5,35 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.core.decisions import ALERT_TIMEOUT, MESSAGE_GRACE
+from oncely.core.claims import apply_claim
+from oncely.core.decisions import ALERT_TIMEOUT, MESSAGE_GRACE, park, requeue
 from oncely.core.due import (
     SweepStep,
     alert_reservation_valid,
     flag_changed_values,
     hold_for_sweep,
-    mark_stranded,
     on_dead_letter,
     resend,
     sweep_step,
 )
 from oncely.core.effect_outcomes import Anomalous, Declined, NotFound, Succeeded
 from oncely.core.job_row import JobRow
-from oncely.core.lifecycle import Event, Status
-from tests.unit.samples import NO_LIMIT, NOW, TERMS, TICK, make_entry, make_job
+from oncely.core.lifecycle import Event, Status, WaitKind
+from tests.unit.samples import NO_LIMIT, NOW, TERMS, TICK, make_claim, make_entry, make_job
 
 SIX_HOURS = timedelta(hours=6)
 CHARGED = Succeeded("charged", "pi_1", {"charge_id": "ch_1"})
 
 
-def stranded_job(*, since: timedelta, event: Event, fence: int = 1) -> JobRow:
-    stranded = {"stranded_fence": 1, "stranded_since": NOW - since}
+def stranded_job(*, since: timedelta, event: Event) -> JobRow:
     evidence = (make_entry(event=event),)
-    return make_job(status=Status.READY, fence=fence, **stranded, evidence=evidence)
+    return make_job(
+        status=Status.READY,
+        waits_for=WaitKind.DEAD_LETTER,
+        since=NOW - since,
+        claimed_at=None,
+        evidence=evidence,
+    )
 
 
 def test_hold_for_sweep_moves_only_due_time() -> None:
@@ -47,10 +52,10 @@ def test_alert_reservation_expires_before_row_is_due(due_in: timedelta | None, *
 @pytest.mark.parametrize(
     ("since", "event", "expected"),
     [
-        (SIX_HOURS, Event.DEFER, Event.ESCALATE),
-        (SIX_HOURS - TICK, Event.DEFER, None),
+        (SIX_HOURS, Event.PARK, Event.ESCALATE),
+        (SIX_HOURS - TICK, Event.PARK, None),
         (SIX_HOURS - TICK, Event.ENQUEUE, None),
-        (SIX_HOURS - TICK, Event.RESEND, Event.DEFER),
+        (SIX_HOURS - TICK, Event.RESEND, Event.PARK),
     ],
 )
 def test_dead_letter_needs_review_only_after_long_outage(
@@ -60,22 +65,44 @@ def test_dead_letter_needs_review_only_after_long_outage(
     assert (decision.event if decision else None) is expected
 
 
-def test_dead_letter_after_new_claim_starts_new_outage() -> None:
-    row = stranded_job(since=SIX_HOURS, event=Event.RELEASE, fence=2)
-
+def strand(row: JobRow) -> JobRow:
     decision = on_dead_letter(row, NO_LIMIT, NOW)
-
     assert decision is not None
-    assert decision.event is Event.DEFER
-    after = decision.apply_to(row, now=NOW, actor="dead letters")
+    assert decision.event is Event.PARK
+    return decision.apply_to(row, now=NOW, actor="dead letters")
+
+
+def test_dead_letter_after_new_claim_starts_new_outage() -> None:
+    claimed = apply_claim(stranded_job(since=SIX_HOURS, event=Event.RESEND), make_claim())
+    assert claimed is not None
+    released = requeue(Event.RELEASE, "down", run_at=NOW).apply_to(claimed, now=NOW, actor="worker")
+
+    after = strand(released)
+
     assert after.due_at == NOW + timedelta(minutes=30)
-    assert (after.stranded_fence, after.stranded_since) == (2, NOW)
+    assert (after.is_stranded, after.since, after.last_error) == (True, NOW, "down")
+
+
+def test_dead_letter_after_other_wait_starts_new_outage() -> None:
+    row = stranded_job(since=SIX_HOURS, event=Event.RESEND)
+    held = park(row, NOW, "paused", WaitKind.GATE)
+    assert held is not None
+    assert strand(held.apply_to(row, now=NOW, actor="worker")).since == NOW
 
 
 def test_dead_letter_of_stranded_row_keeps_start_of_outage() -> None:
-    since = NOW - timedelta(hours=1)
-    row = make_job(status=Status.READY, stranded_fence=1, stranded_since=since)
-    assert mark_stranded(row, NO_LIMIT, NOW).stranded_since == since
+    row = stranded_job(since=timedelta(hours=1), event=Event.RESEND)
+    resent = resend(row, TERMS, NOW).apply_to(row, now=NOW, actor="reconciler")
+    assert strand(resent).since == NOW - timedelta(hours=1)
+
+
+def test_row_that_waits_so_already_is_not_parked_again() -> None:
+    row = make_job(status=Status.READY, waits_for=WaitKind.GATE, due_at=NOW)
+    assert park(row, NOW, "paused", WaitKind.GATE) is None
+    for until, kind in ((NOW + MESSAGE_GRACE, WaitKind.GATE), (NOW, WaitKind.DEAD_LETTER)):
+        decision = park(row, until, "paused", kind)
+        assert decision is not None
+        assert decision.apply_to(row, now=NOW, actor="worker").due_at == until
 
 
 @pytest.mark.parametrize("status", sorted(set(Status) - {Status.READY}))

@@ -8,7 +8,7 @@ import pytest
 
 from oncely.core.decisions import FIRST_WAIT, MIN_ROW_WAIT
 from oncely.core.keys import JobKey
-from oncely.core.lifecycle import Event, Status
+from oncely.core.lifecycle import Event, Status, WaitKind
 from oncely.core.outcomes import NeedsReview
 from oncely.operate.timeline import timeline
 from oncely.reconcile.find_due_work import SweepRequest
@@ -106,7 +106,7 @@ def test_waits_double_and_review_comes_at_end_of_grace_period() -> None:
 
     assert waits == [1, 2, 4, 8, 15]
     job = world.job(KEY)
-    assert (job.status, job.nothing_sent) == (Status.NEEDS_REVIEW, True)
+    assert (job.status, job.awaits_message) == (Status.NEEDS_REVIEW, True)
     assert job.last_error == "waited 15 minutes for order 18452 to exist"
     assert len(world.alerts.sent) == 1
     assert world.outbox.sent == [], "a sweep sends no message that cannot run"
@@ -116,7 +116,7 @@ def test_producers_row_waits_and_shows_reason_at_once() -> None:
     world = InMemoryStack()
     world.enqueuer().enqueue(charge_message())
     world.run(world.outbox.sent.pop())
-    assert world.job(KEY).is_waiting
+    assert world.job(KEY).waits_for is WaitKind.BUSINESS_ROW
     world.add_order()
     sweep_until(world, MIN_ROW_WAIT)
     assert world.job(KEY).status is Status.FINISHED
@@ -146,7 +146,7 @@ def test_hundred_early_messages_without_orders_are_reviewed_after_grace_period()
     assert {job.status for job in world.store.jobs.values()} == {Status.READY}
     sweep_until(world, timedelta(minutes=2))
     reviews = [job for job in world.store.jobs.values() if job.status is Status.NEEDS_REVIEW]
-    assert len([job for job in reviews if job.nothing_sent]) == 100
+    assert len([job for job in reviews if job.awaits_message]) == 100
     assert world.payments.calls == []
 
 
@@ -159,7 +159,7 @@ def test_valid_message_takes_job_out_of_review(days: int) -> None:
     assert is_finished(world.run(charge_message())), "its age begins anew"
 
     job = world.job(KEY)
-    assert (job.nothing_sent, job.fence) == (False, 1)
+    assert (job.awaits_message, job.fence) == (False, 1)
     (taken,) = (entry for entry in timeline(job) if "claim" in entry.event)
     assert (taken.from_status, taken.to_status) == (Status.NEEDS_REVIEW, Status.STARTED)
     assert len(world.payments.charges) == 1
@@ -203,7 +203,7 @@ def test_resubmission_in_review_still_requires_failed_job() -> None:
     world = InMemoryStack()
     world.run(charge_message(attempt=2))
     sweep_until(world, GRACE + MIN_ROW_WAIT)
-    assert world.job(f"{KEY}:2").nothing_sent
+    assert world.job(f"{KEY}:2").awaits_message
     world.add_order()
     assert is_conflict(world.run(charge_message(attempt=2)))
     assert world.job(f"{KEY}:2").status is Status.NEEDS_REVIEW
@@ -229,7 +229,7 @@ def test_receipt_in_review_after_wait_is_sent_once_when_paid() -> None:
     world = InMemoryStack()
     world.run(RECEIPT)
     sweep_until(world, timedelta(hours=25), every=10)
-    assert world.job(RECEIPT_KEY).nothing_sent
+    assert world.job(RECEIPT_KEY).awaits_message
     world.add_order(status="paid", charge_id="ch_1")
     assert is_finished(world.run(RECEIPT))
     assert is_duplicate(world.run(RECEIPT))
@@ -247,7 +247,7 @@ def test_receipt_of_worker_that_died_after_sending_is_never_reopened() -> None:
     world.reconcile(RECEIPT_KEY)
     world.reconcile(RECEIPT_KEY)
     job = world.job(RECEIPT_KEY)
-    assert (job.status, job.nothing_sent) == (Status.NEEDS_REVIEW, False)
+    assert (job.status, job.awaits_message) == (Status.NEEDS_REVIEW, False)
 
     assert awaits_resolution(world.run(RECEIPT))
     assert len(world.mail.sent) == 1
@@ -280,7 +280,7 @@ def test_claimed_job_whose_order_is_gone_does_not_wait(world: InMemoryStack) -> 
     world.rows.clear()
 
     assert isinstance(world.run(charge_message()), NeedsReview)
-    assert not world.job(KEY).nothing_sent, "it may have a payment that is not confirmed"
+    assert not world.job(KEY).awaits_message, "it may have a payment that is not confirmed"
     world.add_order()
     assert awaits_resolution(world.run(charge_message()))
 
@@ -289,7 +289,7 @@ def test_forged_mark_reopens_no_job_that_a_worker_claimed() -> None:
     """A worker ran it, so a payment may exist, despite the mark."""
     world = world_in_review()
     forged = replace(world.job(KEY), fence=1)
-    assert forged.nothing_sent
+    assert forged.awaits_message
     world.store.jobs[JobKey(KEY)] = forged
     world.add_order()
 
@@ -310,7 +310,7 @@ def test_worker_that_claims_during_wait_is_not_overwritten() -> None:
     world.run(charge_message())
 
     job = world.job(KEY)
-    assert (job.status, job.nothing_sent) == (Status.FINISHED, False)
+    assert (job.status, job.awaits_message) == (Status.FINISHED, False)
     assert len(world.payments.charges) == 1
 
 
@@ -318,7 +318,7 @@ def test_dead_letter_review_is_not_reopened() -> None:
     world = world_in_review()
     job = world.job(KEY)
     reopened = job.apply(Event.REOPEN, now=world.clock.now(), actor="operator:ada", reason="again")
-    assert not reopened.nothing_sent
+    assert not reopened.awaits_message
     stranded = reopened.apply(
         Event.ESCALATE, now=world.clock.now(), actor="dead letters", reason="dead-lettered again"
     )

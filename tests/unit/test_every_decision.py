@@ -13,7 +13,7 @@ from oncely.core.effect_outcomes import (
     StillOpen,
     Succeeded,
 )
-from oncely.core.lifecycle import ENDED, TRANSITIONS, Event, Status
+from oncely.core.lifecycle import ENDED, TRANSITIONS, Event, Status, WaitKind
 from oncely.core.text import MAX_REASON_LENGTH
 from tests.unit.decision_grid import (
     EFFECT_OUTCOMES,
@@ -80,7 +80,7 @@ def test_alarm_is_raised_only_when_credentials_are_rejected() -> None:
         unsent = case.outcome.close_failure if isinstance(case.outcome, StillOpen) else case.outcome
         expected = isinstance(unsent, NotSent) and unsent.credentials_rejected
         expected = expected and case.status is Status.STARTED
-        assert case.decision.credentials_rejected is expected, case
+        assert (case.after.waits_for is WaitKind.SECRET) is expected, case
 
 
 def test_success_always_finishes_job() -> None:

@@ -10,7 +10,7 @@ import pytest
 from oncely.core.claims import apply_claim
 from oncely.core.decisions import escalate
 from oncely.core.job_row import JobRow, new_job
-from oncely.core.lifecycle import Event
+from oncely.core.lifecycle import Event, WaitKind
 from oncely.history.checker import Rule, check_history
 from oncely.history.lines import (
     HistoryLine,
@@ -124,7 +124,8 @@ def test_restored_row_breaks_no_rule() -> None:
 
 def test_review_that_was_never_claimed_may_be_claimed() -> None:
     ready = rows_of_job()[0]
-    review = escalate("wrong", nothing_sent=True).apply_to(ready, now=NOW + MINUTE, actor="worker")
+    decision = escalate("wrong", waits_for=WaitKind.MESSAGE)
+    review = decision.apply_to(ready, now=NOW + MINUTE, actor="worker")
     claimed = apply_claim(review, make_claim(now=NOW + 2 * MINUTE, reopens=review))
     assert claimed is not None
     written = zip([None, ready, review], [ready, review, claimed], strict=True)
@@ -192,7 +193,7 @@ DAMAGES: dict[str, tuple[Callable[[list[HistoryLine]], list[HistoryLine]], Rule]
     ),
     "a row is created over another": (changed(UNKNOWN, old_status=None), Rule.CREATED_TWICE),
     "a write begins at another status": (
-        changed(UNKNOWN, old_status="ready", status="ready", event="wait"),
+        changed(UNKNOWN, old_status="ready", status="ready", event="park"),
         Rule.OTHER_BEFORE,
     ),
     "two steps are one write": (
@@ -209,7 +210,7 @@ DAMAGES: dict[str, tuple[Callable[[list[HistoryLine]], list[HistoryLine]], Rule]
     "the fence falls": (changed(FINISHED, fence=1), Rule.FENCE),
     "the fence rises without a claim": (changed(UNKNOWN, fence=2), Rule.FENCE),
     "the fence rises without a start": (
-        changed(CLAIM, status="ready", event="wait"),
+        changed(CLAIM, status="ready", event="park"),
         Rule.FENCE,
     ),
     "the fence rises more often than claims were possible": (

@@ -14,7 +14,7 @@ from oncely.core.erasure import erase_if_complete, request_erasure
 from oncely.core.errors import UnavailableError
 from oncely.core.job_row import Decision, JobRow, new_job
 from oncely.core.keys import JobKey
-from oncely.core.lifecycle import NO_ROW, TRANSITIONS, Event, Status
+from oncely.core.lifecycle import NO_ROW, TRANSITIONS, Event, Status, WaitKind
 from oncely.core.manual_resolution import resolve_manually
 from oncely.core.outcomes import Duplicate, Unknown
 from oncely.core.repairs import Repair
@@ -187,8 +187,10 @@ def test_early_message_does_not_believe_an_endless_wait() -> None:
     waits = on_not_there_yet(row, TERMS, "its order", now=NOW)
     assert waits is not None
     inserted = waits.apply_to(row, now=NOW, actor="producer")
-    assert inserted.is_waiting
-    world.store.create(replace(inserted, due_at=NOW + timedelta(days=9000), last_error=None))
+    assert inserted.waits_for is WaitKind.BUSINESS_ROW
+    # A producer can insert evidence, but neither of these.
+    forged = replace(inserted, waits_for=None, since=None, last_error=None)
+    world.store.create(replace(forged, due_at=NOW + timedelta(days=9000)))
 
     assert waits_for_rows(world.run(charge_message()))
 
@@ -307,7 +309,7 @@ def test_due_forged_row_is_reviewed_and_still_runs(world: InMemoryStack, status:
     world.reconcile(KEY)
 
     job = world.job(KEY)
-    assert (job.status, job.nothing_sent) == (Status.NEEDS_REVIEW, True)
+    assert (job.status, job.awaits_message) == (Status.NEEDS_REVIEW, True)
     assert f"it was inserted as {status}" in str(job.last_error)
     assert (world.payments.calls, world.bus.published, world.outbox.sent) == ([], [], [])
     assert alert_subjects(world) == [f"Oncely: {KEY} needs review"]

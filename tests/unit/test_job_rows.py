@@ -15,7 +15,7 @@ from oncely.core.event_records import EventMark, EventRecord
 from oncely.core.evidence import EvidenceEntry
 from oncely.core.job_row import ENGINE_NUMBER, JobRow
 from oncely.core.keys import JobKey
-from oncely.core.lifecycle import Event, Status
+from oncely.core.lifecycle import Event, Status, WaitKind
 from oncely.core.row_items import (
     deserialize_job,
     deserialize_row,
@@ -76,13 +76,12 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     **dict.fromkeys(("owner", "key_scope", "deployment", "fingerprint", "customer_id"), MAYBE_TEXT),
     **dict.fromkeys(("provider", "provider_ref", "last_error", "subject", "currency"), MAYBE_TEXT),
     "amount": st.none() | COUNTS,
-    **dict.fromkeys(("key_answered", "nothing_sent"), st.booleans()),
+    "key_answered": st.booleans(),
+    "waits_for": st.none() | st.sampled_from(WaitKind),
     "message": OBJECTS,
     **dict.fromkeys(("result", "progress", "pending_repair"), st.none() | OBJECTS),
     "closing": st.none()
     | st.fixed_dictionaries({"reason": st.text(), "code": st.text(), "result": OBJECTS}),
-    "stranded_fence": st.none() | COUNTS,
-    "stranded_since": MAYBE_TIMES,
     "resubmissions": st.lists(TIMES, max_size=3).map(tuple),
     "provider_events": st.lists(EVENTS, max_size=3).map(tuple),
     "evidence": st.lists(ENTRIES, max_size=3).map(tuple),

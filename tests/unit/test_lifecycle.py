@@ -21,7 +21,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "concepts.md"
 FENCE = "```mermaid\n"
 STORED_STATUSES = "ready started unknown finished failed cancelled needs_review"
 STORED_EVENTS = """
-    enqueue request resend wait reschedule hold refuse defer claim claim_review checkpoint confirm
+    enqueue request resend park reschedule refuse claim claim_review checkpoint confirm
     decline release mark_unknown recheck requeue escalate alert contradict restore note erase
     resolve_finished resolve_failed reopen close_and_fail cancel close_and_cancel close
 """

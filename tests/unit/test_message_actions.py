@@ -16,7 +16,7 @@ from oncely.run.process_batch import (
     Reject,
     action_for,
 )
-from tests.unit.samples import KEY, NOW, OUTCOMES
+from tests.unit.samples import KEY, NOW, OUTCOMES, RUN_WAITS
 
 REPLIES: dict[str, MessageAction] = {
     "finished": Ack(),
@@ -28,7 +28,7 @@ REPLIES: dict[str, MessageAction] = {
     "awaits resolution": Ack(),
     "leased": Nack(NOW + timedelta(seconds=60)),
     "ownership lost": Ack(),
-    **{str(kind): Nack(NOW + timedelta(seconds=15)) for kind in WaitKind},
+    **{str(kind): Nack(NOW + timedelta(seconds=15)) for kind in RUN_WAITS},
     "invalid": Reject("rejected: invalid", KEY),
     "conflict": Reject("rejected: conflict", KEY),
     "row_missing": Reject("rejected: row_missing", KEY),
@@ -57,7 +57,7 @@ def test_message_is_acked_near_receive_limit_when_row_is_due(name: str) -> None:
     assert action_for(outcome, near_receive_limit=True) == expected
 
 
-@pytest.mark.parametrize("kind", WaitKind)
+@pytest.mark.parametrize("kind", RUN_WAITS)
 def test_message_is_acked_when_row_resends(kind: WaitKind) -> None:
     outcome = OUTCOMES[str(kind)]
     assert isinstance(outcome, Parked)

@@ -11,7 +11,7 @@ from oncely.core.effect_outcomes import (
     NotSent,
     Pending,
 )
-from oncely.core.lifecycle import Event, Status
+from oncely.core.lifecycle import Event, Status, WaitKind
 from oncely.core.profiles import RetrySafety
 from tests.unit.decision_grid import cases_with_outcome, decide_any, decision_cases
 from tests.unit.samples import NOW, TERMS, make_job
@@ -50,7 +50,7 @@ def test_unsent_effect_returns_its_attempt() -> None:
     for case, answer in cases_with_outcome(NotSent, Status.STARTED):
         assert case.decision.event is Event.RELEASE, case
         assert case.after.attempts == case.job.attempts - 1, case
-        assert case.decision.credentials_rejected is answer.credentials_rejected, case
+        assert (case.after.waits_for is WaitKind.SECRET) is answer.credentials_rejected, case
 
 
 def test_continued_job_returns_attempt_and_gets_fresh_message() -> None:

@@ -60,7 +60,7 @@ def test_held_job_backs_off_and_its_row_takes_over(world: InMemoryStack) -> None
         world.clock.time = outcome.until
     assert (delays[0], delays[-1]) == (UNREACHABLE_BACKOFF, MAX_BACKOFF)
     events = [(one.event, one.count) for one in world.job(KEY).evidence]
-    assert events == [(Event.ENQUEUE, 1), (Event.HOLD, 10)]
+    assert events == [(Event.ENQUEUE, 1), (Event.PARK, 10)]
 
 
 def test_ended_job_answers_duplicate_without_secret(world: InMemoryStack) -> None:

@@ -16,7 +16,7 @@ from oncely.gates.rules import (
 from oncely.reconcile.find_due_work import SweepRequest
 from oncely.reconcile.reconciler import HELD
 from tests.support.in_memory_stack import InMemoryStack, charge_message
-from tests.support.outcomes import is_finished, is_held, is_retried
+from tests.support.outcomes import is_finished, is_held
 from tests.support.provider_fault import ProviderFault
 from tests.support.worker import BatchHarness, make_delivery
 
@@ -87,7 +87,7 @@ def test_circuit_that_opens_during_a_run_spends_no_attempt(world: InMemoryStack)
 
     outcome = world.run(charge_message())
 
-    assert is_retried(outcome)
+    assert is_held(outcome)
     job = world.job(KEY)
     assert (job.status, job.attempts, job.provider_ref) == (Status.READY, 0, "pi_1")
     assert not world.payments.charges

@@ -45,7 +45,7 @@ def test_request_is_the_first_write_of_the_row(world: InMemoryStack) -> None:
     assert (result.created, result.sent, result.status) == (True, False, Status.NEEDS_REVIEW)
     assert f"{OPERATOR} requested reopen, valid until 2026-11-17 03:00 UTC" in str(result.waits)
     job = world.job(KEY)
-    assert (job.version, job.fence, job.nothing_sent) == (1, 0, True)
+    assert (job.version, job.fence, job.awaits_message) == (1, 0, True)
     (entry,) = job.evidence
     assert (entry.event, entry.actor) == (Event.REQUEST, operator_actor(OPERATOR))
     assert job.last_error is not None
@@ -96,7 +96,7 @@ def test_second_operator_runs_the_message_that_was_requested(world: InMemoryStac
     world.clock.advance(hours=1)
     world.reconcile(KEY)
     world.outbox.sent.clear()
-    assert world.job(KEY).nothing_sent
+    assert world.job(KEY).awaits_message
 
     (result,) = send(world)
 

@@ -7,7 +7,7 @@ import pytest
 
 from oncely.core.errors import InvalidRequestError
 from oncely.core.keys import JobKey
-from oncely.core.lifecycle import Event, Status
+from oncely.core.lifecycle import Event, Status, WaitKind
 from oncely.gates.rules import Pause, PauseAction, PauseEntry
 from oncely.gates.table import GateTable
 from oncely.operate.own_tables import GATES
@@ -15,7 +15,7 @@ from oncely.operate.pauses import MAX_REASON_LENGTH, PauseChange, gates_to_json
 from oncely.reconcile.find_due_work import SweepRequest
 from oncely.reconcile.reconciler import HELD
 from tests.support.in_memory_stack import InMemoryStack, charge_message
-from tests.support.outcomes import is_conflict, is_duplicate, is_finished, is_held, is_retried
+from tests.support.outcomes import is_conflict, is_duplicate, is_finished, is_held
 from tests.support.provider_fault import ProviderFault
 from tests.support.worker import BatchHarness, make_delivery
 
@@ -84,7 +84,7 @@ def test_pause_is_checked_again_before_each_effect(world: InMemoryStack) -> None
 
     outcome = world.run(charge_message())
 
-    assert is_retried(outcome)
+    assert is_held(outcome)
     assert not outcome.redeliver
     job = world.job(KEY)
     assert (job.status, job.attempts, job.provider_ref) == (Status.READY, 0, "pi_1")
@@ -181,7 +181,7 @@ def test_enqueued_row_shows_why_it_waits(world: InMemoryStack) -> None:
     pause(world)
     assert is_held(world.run(charge_message()))
     job = world.job(KEY)
-    assert job.evidence[-1].event is Event.HOLD
+    assert (job.evidence[-1].event, job.waits_for) == (Event.PARK, WaitKind.GATE)
     assert "payment.charge is paused since" in (job.last_error or "")
     assert job.due_at == world.clock.now()
 

@@ -43,7 +43,7 @@ def test_messages_alone_refund_nothing(paid: InMemoryStack) -> None:
         key = f"payment.refund:order_18452:{refund_id}"
         assert pass_grace_period(paid, key) is Status.NEEDS_REVIEW
         waited = f"waited 30 days for refund request {refund_id} of order 18452 to exist"
-        assert (paid.job(key).last_error, paid.job(key).nothing_sent) == (waited, True)
+        assert (paid.job(key).last_error, paid.job(key).awaits_message) == (waited, True)
     assert not [step for step, _ in paid.payments.calls if "refund" in step]
     assert paid.rows.get("refunds", {"charge_id": CHARGE_ID}) is None
     assert len(paid.alerts.sent) == 3

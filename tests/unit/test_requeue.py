@@ -3,7 +3,7 @@
 import pytest
 
 from oncely.core.effect_outcomes import LookupUnsupported, NotFound, StillOpen
-from oncely.core.lifecycle import Event, Status
+from oncely.core.lifecycle import Event, Status, WaitKind
 from oncely.core.profiles import RetrySafety
 from tests.unit.decision_grid import (
     CONCLUSIVE_NOT_FOUND,
@@ -33,7 +33,8 @@ def test_open_decline_returns_to_worker_until_limit_is_reached() -> None:
     for case, answer in cases_with_outcome(StillOpen, Status.STARTED):
         assert case.decision.event is Event.RELEASE, case
         assert _is_only_closing(case), case
-        assert case.decision.credentials_rejected is (answer.close_failure is not None), case
+        is_rejected = case.after.waits_for is WaitKind.SECRET
+        assert is_rejected is (answer.close_failure is not None), case
 
 
 def test_unknown_job_escalates_without_lookup_or_safe_resend() -> None:

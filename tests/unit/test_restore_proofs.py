@@ -10,7 +10,7 @@ from oncely.core.effect_outcomes import Json
 from oncely.core.ended_jobs import MONEY_RETENTION, mark_published
 from oncely.core.job_row import ENGINE_NUMBER, JobRow
 from oncely.core.keys import JobKey
-from oncely.core.lifecycle import Event, Status
+from oncely.core.lifecycle import Event, Status, WaitKind
 from oncely.core.results import SwapResult
 from oncely.core.table_identity import TableIdentity
 from oncely.history.archive import HistoryArchive
@@ -356,13 +356,13 @@ def test_new_row_of_expired_key_outranks_old_history() -> None:
     assert restore_row(row, older, deployment="dev", now=LATER) is None
 
 
-def test_review_loses_mark_that_nothing_was_sent() -> None:
-    review = make_charge(status=Status.NEEDS_REVIEW, fence=0, nothing_sent=True, due_at=None)
+def test_review_no_longer_waits_for_message() -> None:
+    review = make_charge(status=Status.NEEDS_REVIEW, fence=0, waits_for=WaitKind.MESSAGE)
 
     restored = restore_row(review, None, deployment="dev", now=LATER)
 
     assert restored is not None, "a claim after the backup may be lost"
-    assert (restored.status, restored.nothing_sent) == (Status.NEEDS_REVIEW, False)
+    assert (restored.status, restored.awaits_message) == (Status.NEEDS_REVIEW, False)
     assert restore_row(restored, None, deployment="dev", now=LATER) is None
 
 

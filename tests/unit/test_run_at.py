@@ -7,7 +7,7 @@ import pytest
 
 from oncely.contracts.message import Message
 from oncely.core.decisions import DEAD_LETTER_RETRY_DELAY, MESSAGE_GRACE
-from oncely.core.due import mark_stranded, on_dead_letter
+from oncely.core.due import on_dead_letter
 from oncely.core.ended_jobs import MONEY_RETENTION
 from oncely.core.errors import InvalidMessageError
 from oncely.core.job_row import JobRow, new_job
@@ -346,8 +346,9 @@ def test_dead_letter_of_scheduled_job_keeps_its_time(world: InMemoryStack) -> No
     world.enqueuer().enqueue(charge_message(), run_at=MONTH)
     row = world.job(KEY)
     assert on_dead_letter(row, LIMIT, START) is None
-    assert mark_stranded(row, LIMIT, START).due_at == MONTH
-    assert mark_stranded(row, LIMIT, MONTH).due_at == MONTH + DEAD_LETTER_RETRY_DELAY
+    decision = on_dead_letter(row, LIMIT, MONTH)
+    assert decision is not None
+    assert decision.changes["due_at"] == MONTH + DEAD_LETTER_RETRY_DELAY
 
 
 def test_resend_of_scheduled_job_is_refused(world: InMemoryStack) -> None:

@@ -150,7 +150,7 @@ def refused_world() -> InMemoryStack:
     world.outbox.sent.clear()
     world.clock.advance(hours=1)
     world.reconcile(KEY)
-    assert world.job(KEY).nothing_sent
+    assert world.job(KEY).awaits_message
     return world
 
 

@@ -59,10 +59,10 @@ def test_right_message_runs_after_review_of_wrong_one(
     refused.clock.time += MESSAGE_GRACE
     refused.reconcile(KEY)
     review = refused.job(KEY)
-    assert (review.status, review.nothing_sent) == (Status.NEEDS_REVIEW, True)
+    assert (review.status, review.awaits_message) == (Status.NEEDS_REVIEW, True)
 
     assert is_conflict(refused.run(WRONG))
-    assert refused.job(KEY).nothing_sent, "another wrong message is only evidence"
+    assert refused.job(KEY).awaits_message, "another wrong message is only evidence"
     assert is_finished(refused.run(right))
     assert refused.job(KEY).message == right
 
@@ -111,6 +111,6 @@ def test_claimed_job_in_review_for_its_values_is_not_reopened(world: InMemorySta
     world.clock.time += MESSAGE_GRACE + timedelta(minutes=1)
     world.reconcile(KEY)
     job = world.job(KEY)
-    assert (job.status, job.nothing_sent) == (Status.NEEDS_REVIEW, False)
+    assert (job.status, job.awaits_message) == (Status.NEEDS_REVIEW, False)
     world.add_order()
     assert awaits_resolution(world.run(charge_message(amount=1250)))

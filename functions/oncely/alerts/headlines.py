@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Final, assert_never
 
 from oncely.core.job_row import JobRow
-from oncely.core.lifecycle import Event, Status
+from oncely.core.lifecycle import Status, WaitKind
 from oncely.core.repairs import Repair
 from oncely.core.text import format_minute, support_text
 
@@ -45,7 +45,7 @@ def next_step(job: JobRow, allowed: Collection[Repair], *, done_verb: str, now: 
             return "Resubmit it once the cause is fixed." if Repair.RESUBMIT in allowed else ""
         case Status.NEEDS_REVIEW:
             return _review_step(job, can_look_up=Repair.LOOK_UP in allowed, done_verb=done_verb)
-        case Status.READY if job.is_waiting:
+        case Status.READY if job.waits_for is WaitKind.BUSINESS_ROW:
             return f"Create what is missing. {_next_try(job, 'try', now)}"
         case Status.STARTED if not job.lease_expired(now):
             return ""
@@ -61,7 +61,7 @@ def _review_step(job: JobRow, *, can_look_up: bool, done_verb: str) -> str:
     if job.awaits_second_operator:
         return "Nothing was sent. A second operator returns the job to ready, or marks it failed."
     if not job.was_claimed:
-        waited = any(entry.event is Event.WAIT for entry in job.evidence)
+        waited = job.waits_for is WaitKind.BUSINESS_ROW
         first = "Create what is missing and reopen the job" if waited else "Send a valid message"
         return f"Nothing was sent. {first}, or mark the job failed."
     if can_look_up:

@@ -43,7 +43,7 @@ def open_question(job: JobRow) -> str:
         return "whether the effect happened: no response of the provider is recorded"
     if job.awaits_second_operator:
         return "whether it should run: a second operator must confirm it with reopen"
-    if job.nothing_sent:
+    if job.awaits_message:
         return "which is right: the message or the business rows. A valid message runs the job"
     return "why no worker claims it"
 

@@ -117,4 +117,4 @@ def _select_jobs(
         yield view
         return
     for page in iterate_pages(queries, status=Status.READY.value, job_type=job_type):
-        yield from (view for view in page.jobs if view.job.stranded_since is not None)
+        yield from (view for view in page.jobs if view.job.is_stranded)

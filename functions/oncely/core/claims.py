@@ -84,7 +84,7 @@ def apply_claim(row: JobRow | None, claim: Claim) -> JobRow | None:
         attempts=row.attempts + 1,
         updated_at=claim.now,
         since=None,
-        nothing_sent=False,
+        waits_for=None,
         claimed_at=claim.now,
         lease_until=claim.lease_until,
         due_at=claim.lease_until,
@@ -114,7 +114,7 @@ def can_reopen(row: JobRow, claim: Claim) -> bool:
 
     The mark alone is not enough: the row must never have been claimed.
     """
-    marked = row.nothing_sent and not row.was_claimed
+    marked = row.awaits_message and not row.was_claimed
     return claim.is_valid and marked and row.allows(Event.CLAIM_REVIEW)
 
 

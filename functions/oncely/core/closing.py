@@ -1,7 +1,6 @@
 """Closing what a job prepared at the provider: only then does it fail, or count as cancelled."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import datetime
 
 from oncely.core.decisions import (
@@ -13,7 +12,7 @@ from oncely.core.decisions import (
 )
 from oncely.core.effect_outcomes import StillOpen
 from oncely.core.job_row import RESOLVED_BY_OPERATOR, Decision, JobRow
-from oncely.core.lifecycle import Event
+from oncely.core.lifecycle import Event, WaitKind
 from oncely.core.profiles import RetryPolicy
 from oncely.core.text import single_line
 
@@ -43,9 +42,8 @@ def return_to_ready(
         timeouts=0,
         unreachable=0,
         paused_seconds=0,
-        stranded_fence=None,
-        stranded_since=None,
         reopened_at=now,
+        waits_for=None,
         **{"closing": None, **changes},
     )
 
@@ -54,17 +52,14 @@ def close_later(job: JobRow, outcome: StillOpen, now: datetime, jitter: float) -
     """Return the job to ready: the next run only closes what this run could not close."""
     times = job.unreachable + 1
     delay = backoff(UNREACHABLE_BACKOFF, times, jitter=jitter, max_delay=MAX_BACKOFF)
-    released = requeue(
+    is_rejected = outcome.close_failure is not None and outcome.close_failure.credentials_rejected
+    return requeue(
         Event.RELEASE,
         _still_open_reason(outcome),
         run_at=now + delay,
         unreachable=times,
+        waits_for=WaitKind.SECRET if is_rejected else None,
         **_closing_fields(job, outcome),
-    )
-    return replace(
-        released,
-        credentials_rejected=outcome.close_failure is not None
-        and outcome.close_failure.credentials_rejected,
     )
 
 

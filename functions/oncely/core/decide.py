@@ -1,7 +1,6 @@
 """Decides the next transition of a job from the outcome of its effect or lookup."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final, assert_never
 
@@ -44,7 +43,7 @@ from oncely.core.effect_outcomes import (
     Succeeded,
 )
 from oncely.core.job_row import Decision, JobRow
-from oncely.core.lifecycle import Event
+from oncely.core.lifecycle import Event, WaitKind
 from oncely.core.profiles import RetryPolicy, RetrySafety
 
 _UNANSWERED: Final = "but an earlier request had no answer, and its key is no longer safe"
@@ -267,13 +266,13 @@ def _release_unsent(job: JobRow, outcome: NotSent, now: datetime, jitter: float)
         changes |= add_paused_seconds(job, delay)
     if not job.has_ambiguous_send:
         changes |= {"first_sent_at": None, "key_scope": None}
-    row_resends = delay > MAX_REDELIVERY_DELAY or outcome.held_until is not None
-    if row_resends:
-        changes["due_at"] = now + delay
-    released = requeue(Event.RELEASE, outcome.reason, run_at=now + delay, **changes)
-    return replace(
-        released, credentials_rejected=outcome.credentials_rejected, resend_when_due=row_resends
-    )
+    if delay > MAX_REDELIVERY_DELAY or outcome.held_until is not None:
+        changes["due_at"] = now + delay  # the row resends the message
+    if outcome.held_until is not None:
+        changes["waits_for"] = WaitKind.GATE
+    elif outcome.credentials_rejected:
+        changes["waits_for"] = WaitKind.SECRET
+    return requeue(Event.RELEASE, outcome.reason, run_at=now + delay, **changes)
 
 
 def _retry_after_delay(retry_after: timedelta, jitter: float) -> timedelta:

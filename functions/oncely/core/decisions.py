@@ -23,7 +23,7 @@ from oncely.core.effect_outcomes import (
     Succeeded,
 )
 from oncely.core.job_row import CANCELLED_BY_OPERATOR, Decision, JobRow
-from oncely.core.lifecycle import ENDING, Event, Status
+from oncely.core.lifecycle import ENDING, Event, Status, WaitKind
 from oncely.core.profiles import RetryPolicy, RetrySafety
 from oncely.core.text import format_duration, format_minute, single_line
 
@@ -68,6 +68,32 @@ ENDED_FIELDS: Final[Mapping[str, object]] = MappingProxyType(
         "key_answered": False,
     }
 )
+
+
+def park(
+    row: JobRow,
+    until: datetime,
+    reason: str,
+    kind: WaitKind,
+    *,
+    redeliver_at: datetime | None = None,
+    **changes: object,
+) -> Decision | None:
+    """Let a ready row wait. This sets only when the row is looked at next, and for what it waits.
+
+    Nothing is claimed, so no attempt is spent and nothing can be sent. The row sends a message when
+    it is due, unless this one is redelivered earlier. Returns None if the row already waits so.
+    """
+    if (row.waits_for, row.due_at) == (kind, until):
+        return None
+    # The cause of a dead letter is the error before it.
+    shown = {} if kind is WaitKind.DEAD_LETTER else {"last_error": single_line(reason)}
+    return Decision(
+        event=Event.PARK,
+        reason=reason,
+        changes={"due_at": until, "waits_for": kind, **shown, **changes},
+        run_at=redeliver_at or until,
+    )
 
 
 def requeue(event: Event, reason: str, *, run_at: datetime, **changes: object) -> Decision:
@@ -155,7 +181,7 @@ def on_not_there_yet(
 ) -> Decision | None:
     """Wait for the business rows, then escalate. Returns None if the row already waits.
 
-    The write compares the owner, so a job that was claimed since is never marked `nothing_sent`.
+    The write compares the owner, so the review of a job that was claimed since waits for nothing.
     """
     if row.was_claimed:
         return escalate(f"a worker has claimed it, and now it waits for {waits_for}")
@@ -163,35 +189,30 @@ def on_not_there_yet(
     ends = began + policy.limits.grace_period
     if now >= ends:
         grace = format_duration(policy.limits.grace_period)
-        return escalate(f"waited {grace} for {waits_for}", nothing_sent=True)
-    # Whoever may insert a row may insert a wait that never ends.
-    if row.is_waiting and row.due_at and now < row.due_at <= now + MAX_PENDING_INTERVAL:
+        return escalate(f"waited {grace} for {waits_for}", waits_for=WaitKind.BUSINESS_ROW)
+    is_repeated = row.waits_for is WaitKind.BUSINESS_ROW
+    if is_repeated and row.due_at and now < row.due_at:
         return None
     # Wait as long again as it has waited. No provider is called, so jitter is not needed.
     waited = now - began
     longest = MAX_BACKOFF if waited < SLOW_PENDING_AFTER else MAX_PENDING_INTERVAL
     wait = min(max(waited, MIN_ROW_WAIT), longest, ends - now)
-    reason = f"waits for {waits_for}, until {format_minute(ends)}"
-    return Decision(
-        event=Event.WAIT,
-        reason=reason,
-        changes={
-            "due_at": now + wait,
-            "last_error": single_line(reason),
-            **add_paused_seconds(row, wait),
-        },
+    return park(
+        row,
+        now + wait,
+        f"waits for {waits_for}, until {format_minute(ends)}",
+        WaitKind.BUSINESS_ROW,
         # The message comes back once. After that, the row resends it.
-        run_at=now + (wait if row.is_waiting else FIRST_WAIT),
-        resend_when_due=row.is_waiting,
+        redeliver_at=None if is_repeated else now + FIRST_WAIT,
+        **add_paused_seconds(row, wait),
     )
 
 
 def wait_for_run_at(row: JobRow) -> Decision | None:
     """Make a scheduled row due when it may run. Returns None if it already is."""
-    if row.due_at == row.run_at:
+    if row.run_at is None or row.due_at == row.run_at:
         return None
-    reason = "it waits for its run time"
-    return Decision(event=Event.RESCHEDULE, reason=reason, changes={"due_at": row.run_at})
+    return park(row, row.run_at, "it waits for its run time", WaitKind.RUN_AT)
 
 
 def reschedule(row: JobRow, run_at: datetime, *, reason: str, now: datetime) -> Decision:
@@ -201,29 +222,27 @@ def reschedule(row: JobRow, run_at: datetime, *, reason: str, now: datetime) -> 
     return Decision(
         event=Event.RESCHEDULE,
         reason=f"to run {format_minute(run_at) if run_at > now else 'now'}{before}: {reason}",
-        changes={"run_at": run_at, "due_at": due_at},
+        changes={"run_at": run_at, "due_at": due_at, "waits_for": None},
     )
 
 
-def on_unusable_secret(row: JobRow, reason: str, *, now: datetime, jitter: float) -> Decision:
+def on_unusable_secret(
+    row: JobRow, reason: str, *, now: datetime, jitter: float
+) -> Decision | None:
     """Keep a row that no worker can claim now. It is retried like an unreachable provider."""
     times = row.unreachable + 1
     delay = backoff(UNREACHABLE_BACKOFF, times, jitter=jitter, max_delay=MAX_BACKOFF)
-    held = requeue(Event.HOLD, reason, run_at=now + delay, unreachable=times)
-    return replace(held, credentials_rejected=True)
+    at = now + delay
+    # The row is due only if the message is lost.
+    until = at + MESSAGE_GRACE
+    return park(row, until, reason, WaitKind.SECRET, redeliver_at=at, unreachable=times)
 
 
 def on_held(row: JobRow, reason: str, *, until: datetime) -> Decision | None:
     """Make a ready row wait for the gate. Returns None if it is already due: a sweep checks it."""
     if row.due_at is not None and row.due_at <= until:
         return None
-    return Decision(
-        event=Event.HOLD,
-        reason=reason,
-        changes={"due_at": until, "last_error": single_line(reason)},
-        run_at=until,
-        resend_when_due=True,
-    )
+    return park(row, until, reason, WaitKind.GATE)
 
 
 def on_refused_message(row: JobRow, reason: str) -> Decision | None:
@@ -236,7 +255,7 @@ def on_refused_message(row: JobRow, reason: str) -> Decision | None:
 
 def escalate_refused(row: JobRow, reason: str) -> Decision:
     """Escalate a row whose own message is refused. If nothing was sent, the right one runs."""
-    return escalate(reason, nothing_sent=not row.was_claimed)
+    return escalate(reason, waits_for=None if row.was_claimed else WaitKind.MESSAGE)
 
 
 def add_paused_seconds(job: JobRow, delay: timedelta) -> dict[str, object]:
@@ -315,7 +334,7 @@ def on_forged_row(row: JobRow) -> Decision:
     return Decision(
         event=next(event for event in events if row.allows(event)),
         reason=reason,
-        changes={"expires_at": None, "last_error": reason, "nothing_sent": True},
+        changes={"expires_at": None, "last_error": reason, "waits_for": WaitKind.MESSAGE},
         alert=True,
     )
 

@@ -13,18 +13,19 @@ from oncely.core.decisions import (
     MESSAGE_GRACE,
     SWEEP_HOLD,
     escalate,
+    park,
 )
 from oncely.core.effect_outcomes import Anomalous, Declined, LookupOutcome, StillOpen, Succeeded
 from oncely.core.job_row import Decision, JobRow
 from oncely.core.keys import JobKey
-from oncely.core.lifecycle import Event, Status
+from oncely.core.lifecycle import Event, Status, WaitKind
 from oncely.core.profiles import RetryPolicy
 
 # The fewest partitions of each action in the due index, and what producers use.
 DUE_SHARDS: Final = 8
 
 # The last event of a stranded row whose next message was not sent yet.
-_AWAITING_SEND_EVENTS: Final = frozenset({Event.DEFER, Event.ENQUEUE})
+_AWAITING_SEND_EVENTS: Final = frozenset({Event.PARK, Event.ENQUEUE})
 
 
 class SweepStep(Enum):
@@ -113,48 +114,19 @@ def mark_alerted() -> Decision:
     return Decision(event=Event.ALERT, reason="alert sent", changes={"due_at": None})
 
 
-def is_stranded(row: JobRow) -> bool:
-    """Whether its message was dead-lettered, and no worker has claimed it since."""
-    return row.stranded_fence == row.fence
-
-
-def mark_stranded(job: JobRow, schedule_limit: timedelta, now: datetime) -> JobRow:
-    """Mark a ready row whose message was dead-lettered, and make it due later."""
-    since = job.stranded_since if is_stranded(job) else None
-    return replace(
-        job,
-        stranded_fence=job.fence,
-        stranded_since=since or now,
-        due_at=max(now + DEAD_LETTER_RETRY_DELAY, job.runs_at(now, schedule_limit)),
-    )
-
-
 def on_dead_letter(row: JobRow, schedule_limit: timedelta, now: datetime) -> Decision | None:
     """What a dead letter does to its row. Returns None if the row needs no message."""
-    if not row.allows(Event.DEFER) or row.runs_later(now, schedule_limit):
+    if not row.allows(Event.PARK) or row.runs_later(now, schedule_limit):
         return None
-    marked = mark_stranded(row, schedule_limit, now)
-    is_repeated = is_stranded(row)
-    if (
-        is_repeated
-        and marked.stranded_since
-        and now - marked.stranded_since >= DEAD_LETTER_ESCALATION_AFTER
-    ):
+    if row.is_stranded and row.since and now - row.since >= DEAD_LETTER_ESCALATION_AFTER:
         return escalate(
             f"its message was dead-lettered again, and no worker has claimed it since "
-            f"{marked.stranded_since:%Y-%m-%d %H:%M} UTC"
+            f"{row.since:%Y-%m-%d %H:%M} UTC"
         )
-    if is_repeated and row.evidence and row.evidence[-1].event in _AWAITING_SEND_EVENTS:
+    if row.is_stranded and row.evidence and row.evidence[-1].event in _AWAITING_SEND_EVENTS:
         return None  # the same dead letter again: nothing was sent since
-    return Decision(
-        event=Event.DEFER,
-        reason="its message was dead-lettered; it is retried later",
-        changes={
-            "due_at": marked.due_at,
-            "stranded_fence": marked.stranded_fence,
-            "stranded_since": marked.stranded_since,
-        },
-    )
+    reason = "its message was dead-lettered; it is retried later"
+    return park(row, now + DEAD_LETTER_RETRY_DELAY, reason, WaitKind.DEAD_LETTER)
 
 
 def escalate_if_values_changed(job: JobRow, current_fingerprint: str | None) -> Decision | None:

@@ -11,7 +11,7 @@ from oncely.core.due import DUE_SHARDS
 from oncely.core.effect_outcomes import BusinessWrite, Precondition
 from oncely.core.job_row import ENGINE_NUMBER, OUR_MARKS, JobRow
 from oncely.core.keys import JobKey, indexable_id
-from oncely.core.lifecycle import Status
+from oncely.core.lifecycle import AWAITS_MESSAGE, Status
 from oncely.core.row_items import (
     ATTENTION,
     DUE,
@@ -76,11 +76,11 @@ def claim_update(
     ]
     if not is_omitted("min_engine", ENGINE_NUMBER):
         sets.append(f"{e.name('min_engine')} = {engine}")
-    removes = ["nothing_sent"]
+    removes = ["waits_for", "since"]
     if claim.reopens is not None:
         evidence = serialize_field("evidence", evidence_of_reopening(claim.reopens, claim))
         sets += [f"{e.name('evidence')} = {e.value(evidence)}", f"{e.name('reopened_at')} = {now}"]
-        removes += [ATTENTION, "since", "paused_seconds"]
+        removes += [ATTENTION, "paused_seconds"]
     first = {"created_at": now, "first_sent_at": now}
     first |= {
         name: e.value(serialize_field(name, value))
@@ -155,7 +155,8 @@ def _claimable_conditions(e: Expression, claim: Claim) -> Iterator[str]:
         yield f"(attribute_not_exists({run_at}) OR {run_at} <= {now} OR {ignored})"
         return
     yield f"{e.name('status')} = {e.value(serialize_field('status', Status.NEEDS_REVIEW))}"
-    yield f"{e.name('nothing_sent')} = {e.value(serialize_field('nothing_sent', value=True))}"
+    kinds = (e.value(serialize_field("waits_for", kind)) for kind in AWAITS_MESSAGE)
+    yield f"{e.name('waits_for')} IN ({', '.join(kinds)})"
     yield f"attribute_not_exists({e.name('fence')})"  # no worker has claimed it
     yield f"{e.name('version')} = {e.value(serialize_field('version', claim.reopens.version))}"
 

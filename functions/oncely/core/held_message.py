@@ -40,7 +40,7 @@ class HeldMessage:
         if held.redeliver:
             return held
         row = self.early.ensure_row(claim.now, hold.until, hold.reason)
-        is_ready = row.allows(Event.HOLD) and not row.runs_later(claim.now, claim.schedule_limit)
+        is_ready = row.allows(Event.PARK) and not row.runs_later(claim.now, claim.schedule_limit)
         if not is_ready or has_conflict(row, claim):
             return row
         if row.fingerprint is None and dict(row.message) != dict(claim.message):

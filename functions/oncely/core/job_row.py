@@ -11,6 +11,7 @@ from oncely.core.event_records import EventRecord
 from oncely.core.evidence import EvidenceEntry, append_evidence, insert_claim
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import (
+    AWAITS_MESSAGE,
     ENDED,
     LISTED,
     NO_ROW,
@@ -44,8 +45,6 @@ NOT_CONFIRMED: Final = (MARKED_BY_OPERATOR, UNCONFIRMED)
 # or restored. Only our functions may write them: no producer can insert one.
 OUR_MARKS: Final = ("result", "last_error", "deployment", "erasure_requested_at")
 
-# Events that change nothing about what the job does next.
-_REMARKS: Final = frozenset({Event.NOTE, Event.REFUSE, Event.ERASE})
 CLAIMS: Final = frozenset({Event.CLAIM, Event.CLAIM_REVIEW})
 RESOLVED: Final = frozenset({Event.RESOLVE_FINISHED, Event.RESOLVE_FAILED})
 
@@ -79,7 +78,9 @@ class JobRow:
     due_at: datetime | None = None
     run_at: datetime | None = None  # no worker claims it before this time, if it is honored
     fingerprint: str | None = None
-    since: datetime | None = None  # when it entered a status that operators act on
+    # What it waits for: of a ready row, or of a review that a valid message may claim.
+    waits_for: WaitKind | None = None
+    since: datetime | None = None  # of that wait, or of a status that operators act on
     subject: str | None = None  # the business id that people search by
     customer_id: str | None = None
     amount: int | None = None  # in minor units of `currency`
@@ -90,13 +91,9 @@ class JobRow:
     closing: Mapping[str, Json] | None = None
     progress: Mapping[str, Json] | None = None  # how far a long job got
     last_error: str | None = None
-    stranded_fence: int | None = None  # the fence when its message was last dead-lettered
-    stranded_since: datetime | None = None  # and since when no worker has claimed it
     # When this job and those before it were resubmitted, as far back as the limit counts.
     resubmissions: tuple[datetime, ...] = ()
     reopened_at: datetime | None = None  # when it left a review: its age restarts
-    # Set by the review of a job that no worker ever claimed: a valid message may claim it.
-    nothing_sent: bool = False
     pending_repair: Mapping[str, Json] | None = None  # waits for a second operator
     evidence: tuple[EvidenceEntry, ...] = field(default=())
     provider_events: tuple[EventRecord, ...] = field(default=())
@@ -144,15 +141,14 @@ class JobRow:
         return is_unmarked and not self.was_claimed and not self.allows(Event.CLAIM)
 
     @property
-    def is_waiting(self) -> bool:
-        """Whether its business rows were not there yet at the last precheck."""
-        decisive = (e.event for e in reversed(self.evidence) if e.event not in _REMARKS)
-        return self.allows(Event.WAIT) and next(decisive, None) is Event.WAIT
+    def is_stranded(self) -> bool:
+        """Whether its message was dead-lettered, and no worker has claimed or parked it since."""
+        return self.waits_for is WaitKind.DEAD_LETTER
 
     @property
     def takes_other_message(self) -> bool:
         """Whether a message with other values may still become the job's message."""
-        return not self.was_claimed and (self.allows(Event.CLAIM) or self.nothing_sent)
+        return not self.was_claimed and (self.allows(Event.CLAIM) or self.awaits_message)
 
     @property
     def awaits_second_operator(self) -> bool:
@@ -162,8 +158,8 @@ class JobRow:
 
     @property
     def awaits_message(self) -> bool:
-        """Whether no message is underway, and a valid one would run the job."""
-        return self.is_waiting or self.nothing_sent
+        """Whether a valid message would run the job, and none may be underway."""
+        return self.waits_for in AWAITS_MESSAGE
 
     def began_at(self, now: datetime) -> datetime:
         """When it could first run. Reopening restarts this, and a run time that has come moves it.
@@ -200,7 +196,8 @@ class JobRow:
             for entry in self.evidence
             if entry.from_status != entry.to_status == self.status
         ]
-        return self.since or (moves[-1] if moves else self.updated_at)
+        known = self.since if self.status in LISTED else None
+        return known or (moves[-1] if moves else self.updated_at)
 
     @property
     def has_ambiguous_send(self) -> bool:
@@ -266,15 +263,15 @@ class JobRow:
             reason=reason_line(reason),
             actor=actor,
         )
+        same_wait = self.waits_for if status is self.status else None
+        changes = {"waits_for": same_wait, **changes}
         changed = {
             "status": status,
             "version": self.version + 1,
             "min_engine": ENGINE_NUMBER,
             "updated_at": now,
             "evidence": self._evidence_with(entry),
-            "since": self._since(status, now),
-            # Only the write that makes a review may mark it.
-            "nothing_sent": self.nothing_sent and status is self.status,
+            "since": self._since(status, changes["waits_for"], now),
             # Whatever changes may change the decision of the second operator.
             "pending_repair": None,
             **{name: _as_stored(name, value) for name, value in changes.items()},
@@ -295,10 +292,10 @@ class JobRow:
                 return (*before, runs, end.repeated_at(entry.at))
         return append_evidence(insert_claim(self.evidence, claim), entry)
 
-    def _since(self, status: Status, now: datetime) -> datetime | None:
-        if status is self.status:
+    def _since(self, status: Status, waits_for: object, now: datetime) -> datetime | None:
+        if status is self.status and (status in LISTED or waits_for is self.waits_for):
             return self.since
-        return now if status in LISTED else None
+        return now if status in LISTED or waits_for else None
 
     def same_owner_and_status_as(self, row: "JobRow") -> bool:
         """Whether `row` has the same owner and status, so that others only added evidence."""
@@ -388,17 +385,8 @@ class Decision:
     reason: str
     changes: Mapping[str, object] = field(default_factory=dict)
     alert: bool = False  # operators are alerted about this job
-    credentials_rejected: bool = False  # affects every job of the provider: one alarm, not many
-    resend_when_due: bool = False  # the wait is long: the row becomes due and resends the message
     send_new_message: bool = False  # a long job continues with a new message
     run_at: datetime | None = None  # when a job that returns to ready may be retried
-
-    @property
-    def wait_kind(self) -> WaitKind:
-        """What a job that is ready after this decision waits for."""
-        if self.event is Event.WAIT:
-            return WaitKind.BUSINESS_ROW
-        return WaitKind.SECRET if self.credentials_rejected else WaitKind.RETRY
 
     def apply_to(self, job: JobRow, *, now: datetime, actor: str) -> JobRow:
         """The job after this decision. If it needs an alert, it is due until one is delivered."""

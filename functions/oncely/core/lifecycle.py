@@ -72,13 +72,11 @@ class Event(StrEnum):
     ENQUEUE = "enqueue"  # a producer or the reconciler wrote the row before its message
     REQUEST = "request"  # an operator asked to send it, and a second one must confirm that
     RESEND = "resend"  # its message was lost, so another was sent
-    WAIT = "wait"  # its business rows are not there yet
-    HOLD = "hold"  # it is paused, its provider does not respond, or a secret cannot be used
-    RESCHEDULE = "reschedule"  # by an operator; or its row is due at its run time again
+    PARK = "park"  # it waits, and its row says for what: see `WaitKind`
+    RESCHEDULE = "reschedule"  # an operator set another run time
     REFUSE = "refuse"  # a message was refused: the business rows have other values
-    DEFER = "defer"  # its message was dead-lettered; it is retried later
     CLAIM = "claim"  # a worker became the owner
-    CLAIM_REVIEW = "claim_review"  # the same, for a review that is marked `nothing_sent`
+    CLAIM_REVIEW = "claim_review"  # the same, for a review that waits for a message
     CHECKPOINT = "checkpoint"  # the owner saved the provider reference or its progress
     CONFIRM = "confirm"  # the provider confirmed the effect
     DECLINE = "decline"  # the provider declined
@@ -102,9 +100,11 @@ class Event(StrEnum):
 
 
 class WaitKind(StrEnum):
-    """What a job waits for before it runs again."""
+    """What a job waits for before it runs again. Rows store these values, so never rename them."""
 
     BUSINESS_ROW = "business_row"  # its business rows are not there yet
+    MESSAGE = "message"  # it is in review, nothing was sent, and a valid message runs it
+    DEAD_LETTER = "dead_letter"  # its message was dead-lettered, and is resent later
     GATE = "gate"  # it is paused, or the gate of its provider is closed
     SECRET = "secret"  # noqa: S105  # our secret is missing, or the provider rejects it
     RETRY = "retry"  # nothing was sent, or a resend is safe
@@ -112,6 +112,8 @@ class WaitKind(StrEnum):
     NEXT_PART = "next_part"  # a long job made progress, and a new message continues it
 
 
+# A valid message claims a job that waits for one of these.
+AWAITS_MESSAGE: Final = (WaitKind.BUSINESS_ROW, WaitKind.MESSAGE)
 NO_ROW: Final = None
 # Workers and the reconciler still have to end these.
 UNRESOLVED: Final = frozenset(status for status in Status if status.label is Label.PENDING)
@@ -126,11 +128,9 @@ TRANSITIONS: Final[Mapping[tuple[Status | None, Event], Status]] = MappingProxyT
         (NO_ROW, Event.CANCEL): Status.CANCELLED,
         (Status.READY, Event.CLAIM): Status.STARTED,
         (Status.READY, Event.RESEND): Status.READY,
-        (Status.READY, Event.WAIT): Status.READY,
-        (Status.READY, Event.HOLD): Status.READY,
+        (Status.READY, Event.PARK): Status.READY,
         (Status.READY, Event.RESCHEDULE): Status.READY,
         (Status.READY, Event.REFUSE): Status.READY,
-        (Status.READY, Event.DEFER): Status.READY,
         (Status.READY, Event.ESCALATE): Status.NEEDS_REVIEW,
         (Status.READY, Event.CANCEL): Status.CANCELLED,
         (Status.READY, Event.CLOSE_AND_CANCEL): Status.READY,

@@ -7,6 +7,7 @@ from oncely.core.errors import InvalidMessageError, UnavailableError, Unreadable
 from oncely.core.job_row import JobRow, new_job
 from oncely.core.job_type import AnyJobType, AnyMessage
 from oncely.core.keys import JobKey
+from oncely.core.lifecycle import WaitKind
 from oncely.core.results import AlreadyExists, Created, ForgedRow
 from oncely.core.schedule import later_run_at
 from oncely.core.store import JobStore
@@ -37,6 +38,11 @@ def row_from_message(
         subject=contract_type.indexed_subject(message),
         run_at=run_at,
     )
+
+
+def stranded(job: JobRow) -> JobRow:
+    """The new row of a job whose message was dead-lettered. The limit counts from now."""
+    return replace(job, waits_for=WaitKind.DEAD_LETTER, since=job.created_at)
 
 
 def run_at_of_row(

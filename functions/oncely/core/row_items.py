@@ -16,7 +16,7 @@ from oncely.core.event_records import EventMark, EventRecord
 from oncely.core.evidence import EvidenceEntry
 from oncely.core.job_row import FIRST_ENGINE, JobRow
 from oncely.core.keys import JobKey
-from oncely.core.lifecycle import Event, Status
+from oncely.core.lifecycle import Event, Status, WaitKind
 from oncely.core.text import format_time, parse_time
 
 Attributes: TypeAlias = dict[str, Any]  # the SDK's own form: {"status": {"S": "ready"}}
@@ -36,8 +36,7 @@ _MAX_SAFE_INTEGER: Final = 10**18
 _EPOCH_FIELDS: Final = frozenset({"expires_at"})
 _TIME_FIELDS: Final = frozenset(
     {"claimed_at", "created_at", "due_at", "erasure_requested_at", "first_sent_at"}
-    | {"lease_until", "reopened_at", "run_at", "since", "stranded_since"}
-    | {"updated_at"}
+    | {"lease_until", "reopened_at", "run_at", "since", "updated_at"}
 )
 # Text, so that what a producer sent survives as it was: DynamoDB knows no floats, rounds long
 # numbers and nests 32 levels only.
@@ -45,9 +44,13 @@ _JSON_FIELDS: Final = frozenset({"closing", "message", "pending_repair", "progre
 _TIME_LIST_FIELDS: Final = frozenset({"resubmissions"})
 _NUMBER_FIELDS: Final = frozenset(
     {"amount", "attempts", "ended_version", "fence", "key_number", "min_engine", "paused_seconds"}
-    | {"stranded_fence", "timeouts", "unreachable", "version"}
+    | {"timeouts", "unreachable", "version"}
 )
-_FLAG_FIELDS: Final = frozenset({"key_answered", "nothing_sent"})
+_FLAG_FIELDS: Final = frozenset({"key_answered"})
+_ENUM_FIELDS: Final[Mapping[str, type[Status | WaitKind]]] = {
+    "status": Status,
+    "waits_for": WaitKind,
+}
 # What parsing a manually edited row may raise.
 MALFORMED_ROW_ERRORS: Final = (
     *(ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError),
@@ -211,8 +214,8 @@ def _parse_field(name: str, attribute_value: Any) -> object:  # noqa: ANN401  # 
         if name == "run_at" and format_time(at) != value:
             raise ValueError(f"run_at is {value}")
         return at
-    if name == "status":
-        return Status(str(value))
+    if name in _ENUM_FIELDS:
+        return _ENUM_FIELDS[name](str(value))
     if name in _TIME_LIST_FIELDS:
         return tuple(parse_time(at) for at in json.loads(str(value)))
     if name in _FLAG_FIELDS:

@@ -227,29 +227,24 @@ class _Run:
         )
 
     def _wait(self, waits_for: str) -> RunOutcome:
-        """Make the row wait for the business rows. Nothing is claimed, so nothing can be sent."""
-        now = self.runner.clock.now()
-        row = self._early.ensure_row(now, now + MIN_ROW_WAIT, "its message arrived early")
-        if not row.allows(Event.WAIT) or row.runs_later(now, self._schedule_limit):
-            return self._on_claim_failed(row, None, now)
-        decide_wait = partial(
-            on_not_there_yet, policy=self.contract.policy, waits_for=waits_for, now=now
-        )
-        if decide_wait(row):
-            return self._write_decision(row, decide_wait)
-        reason = row.last_error or waits_for
-        return self._parked(WaitKind.BUSINESS_ROW, row.due_at or now, reason)
+        now, policy = self.runner.clock.now(), self.contract.policy
+        decide_wait = partial(on_not_there_yet, policy=policy, waits_for=waits_for, now=now)
+        return self._park(decide_wait, "its message arrived early", now)
 
     def _wait_for_secret(self, reason: str) -> RunOutcome:
-        """Record on the row that a secret cannot be used. Nothing is claimed."""
-        now = self.runner.clock.now()
-        row = self._early.ensure_row(now, now + MIN_ROW_WAIT, "its message arrived")
-        if not row.allows(Event.HOLD) or row.runs_later(now, self._schedule_limit):
+        now, jitter = self.runner.clock.now(), self.runner.jitter()
+        decide_wait = partial(on_unusable_secret, reason=reason, now=now, jitter=jitter)
+        return self._park(decide_wait, "its message arrived", now)
+
+    def _park(self, decide_wait: Decide, new: str, now: datetime) -> RunOutcome:
+        """Make the row wait. Nothing is claimed, so nothing can be sent."""
+        row = self._early.ensure_row(now, now + MIN_ROW_WAIT, new)
+        if not row.allows(Event.PARK) or row.runs_later(now, self._schedule_limit):
             return self._on_claim_failed(row, None, now)
-        jitter = self.runner.jitter()
-        return self._write_decision(
-            row, partial(on_unusable_secret, reason=reason, now=now, jitter=jitter)
-        )
+        if decide_wait(row):
+            return self._write_decision(row, decide_wait)
+        kind, reason = row.waits_for or WaitKind.RETRY, row.last_error or "it waits already"
+        return self._parked(kind, row.due_at or now, reason)
 
     def _on_claimed(
         self, job: JobRow, precheck: _Passed, claim: Claim, table: TableOpen
@@ -437,8 +432,10 @@ class _Run:
             case Status.NEEDS_REVIEW:
                 return NeedsReview(**explained)
             case Status.READY:
-                redeliver, until = not decision.resend_when_due, decision.run_at or job.updated_at
-                return self._parked(decision.wait_kind, until, decision.reason, redeliver=redeliver)
+                until, kind = decision.run_at or job.updated_at, job.waits_for or WaitKind.RETRY
+                # A row that is due by then sends another message.
+                redeliver = job.due_at is None or job.due_at > until
+                return self._parked(kind, until, decision.reason, redeliver=redeliver)
             case Status.STARTED:
                 raise InvariantError(f"{self.key} is still started after {decision.event}")
             case unreachable:

@@ -366,6 +366,6 @@ def _holds_window(row: JobRow, window: UniqueWindow, schedule_limit: timedelta) 
     """Whether the job of a window has not started, and will: somebody may have inserted both."""
     if row.was_claimed or row.due_at is None:
         return False
-    # Only our functions write the error of a job that is held or waits, however long.
+    # Only our functions write what a job waits for, however long.
     sends_by = max(window.until, row.runs_at(window.now, schedule_limit) + 2 * MESSAGE_GRACE)
-    return row.last_error is not None or row.due_at <= sends_by
+    return row.waits_for is not None or row.due_at <= sends_by

@@ -53,7 +53,7 @@ def restore_row(
             now=now,
             actor=RESTORE_ACTOR,
             reason="restored from the history",
-            nothing_sent=False,
+            waits_for=None,
             # A line has no error, and an erased one no result. A row without any mark is forged.
             deployment=job.deployment or deployment,
         )
@@ -82,7 +82,7 @@ def restore_row(
 
 def _is_restored(row: JobRow) -> bool:
     """Whether an interrupted restore already changed it, or there is nothing to change."""
-    if row.nothing_sent:
+    if row.waits_for is not None:
         return False
     return not row.unresolved or bool(row.evidence and row.evidence[-1].event is Event.RESTORE)
 

@@ -9,7 +9,7 @@ from oncely.core.effect_outcomes import Json
 from oncely.core.errors import InvalidMoneyError
 from oncely.core.evidence import EvidenceEntry
 from oncely.core.job_row import Decision, JobRow
-from oncely.core.lifecycle import NO_ROW, Event, next_status
+from oncely.core.lifecycle import NO_ROW, Event, WaitKind, next_status
 from oncely.core.money import Money
 from oncely.core.repairs import Repair
 from oncely.core.text import format_minute, format_time, parse_time, reason_line
@@ -158,7 +158,7 @@ def hold_new_job(job: JobRow, requested: PendingRepair, *, actor: str, reason: s
             f"{requested.operator} asked to send it, and a second operator must confirm that: "
             "return the job to ready"
         ),
-        nothing_sent=True,
+        waits_for=WaitKind.MESSAGE,
         pending_repair=requested.to_row(),
         evidence=(entry,),
     )

@@ -9,11 +9,18 @@ from oncely.alerts.review_alerts import ReviewAlerter
 from oncely.aws.sqs import RejectQueue
 from oncely.contracts.registry import ContractRegistry
 from oncely.core.attempt import DecisionWriter, only_for
-from oncely.core.due import is_stranded, mark_stranded, on_dead_letter
+from oncely.core.decisions import DEAD_LETTER_RETRY_DELAY
+from oncely.core.due import on_dead_letter
 from oncely.core.errors import InvalidInputError, UnavailableError
 from oncely.core.job_row import Decision, JobRow
 from oncely.core.keys import JobKey
-from oncely.core.new_row import create_row, own_row, row_from_message, run_at_of_message
+from oncely.core.new_row import (
+    create_row,
+    own_row,
+    row_from_message,
+    run_at_of_message,
+    stranded,
+)
 from oncely.core.results import Created
 from oncely.core.schedule import Clock
 from oncely.core.store import JobStore
@@ -135,14 +142,12 @@ class DeadLetterHandler:
                     contract_type,
                     message,
                     now=now,
-                    due_at=now,
+                    due_at=now + DEAD_LETTER_RETRY_DELAY,
                     actor=ACTOR,
                     reason=reason,
                     run_at=run_at,
                 )
-                if isinstance(
-                    create_row(self.store, self.alerter, mark_stranded(job, limit, now)), Created
-                ):
+                if isinstance(create_row(self.store, self.alerter, stranded(job)), Created):
                     return DeadLetterOutcome.RETRY_SCHEDULED, reason, key
                 continue
             decision = on_dead_letter(row, limit, now)
@@ -159,6 +164,6 @@ class DeadLetterHandler:
 def _outcome_of(decision: Decision, row: JobRow) -> DeadLetterOutcome:
     if decision.alert:
         return DeadLetterOutcome.NEEDS_REVIEW
-    if is_stranded(row):
+    if row.is_stranded:
         return DeadLetterOutcome.RETRIED_AGAIN
     return DeadLetterOutcome.RETRY_SCHEDULED

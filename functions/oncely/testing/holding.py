@@ -44,7 +44,7 @@ class SimulatedHold:
 
     def due_at(self, job: JobRow) -> datetime | None:
         """Return when a sweep can do something about a row. Held rows stay due."""
-        if self._resume_at is not None and job.allows(Event.HOLD):
+        if self._resume_at is not None and job.allows(Event.PARK):
             return None
         times = [at for at in (job.due_at, *self._probe_times()) if at is not None]
         return max(times) if job.due_at is not None and job.unresolved else job.due_at
