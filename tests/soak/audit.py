@@ -46,6 +46,7 @@ from oncely.testing.sandbox import Sandbox
 from oncely_local.engine import running_engine
 from tests.soak.environment import create_environment
 from tests.soak.report import print_lines
+from tests.support.history_lines import edited
 
 DAY: Final = datetime(2026, 11, 16, tzinfo=UTC)
 MAX_MEMORY_MB: Final = 300
@@ -213,9 +214,9 @@ class AuditedOrder:
     def lines(self, job: JobRow) -> Iterator[HistoryLine]:
         """The history of a job: the claim, the saved reference, the end, and the publication."""
         last = backfill_line(job, generation="T1")
-        first = replace(last, status="started", version=1, provider_ref=None, result=None)
+        first = edited(last, status="started", version=1, provider_ref=None, result=None)
         yield replace(first, at=self.at - timedelta(seconds=1))
-        yield replace(first, at=self.at, version=2, provider_ref=job.provider_ref)
+        yield edited(first, at=self.at, version=2, provider_ref=job.provider_ref)
         yield replace(last, version=3)
         yield replace(last, at=last.at + timedelta(seconds=1), version=4)
 

@@ -15,6 +15,7 @@ from oncely.core.row_items import serialize
 from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely.plugins.provider import ApiKeyCheck
 from tests.support.cli import FakeStackConnection, FakeSts
+from tests.support.fakes import START
 from tests.support.in_memory_stack import InMemoryStack
 from tests.support.orders import order_row
 from tests.support.table_schemas import TABLE_SCHEMAS
@@ -281,7 +282,7 @@ class FakeAwsAccount:
         return {}
 
     def get_object(self, *, Key: str, **_: str) -> dict[str, Any]:  # noqa: N803  # boto3's
-        return {"Body": BytesIO(self.objects[Key])}
+        return {"Body": BytesIO(self.objects[Key]), "ETag": "", "LastModified": START}
 
     def get_bucket_versioning(self, **_: str) -> dict[str, str]:
         return {"Status": self.versioning}
@@ -316,9 +317,10 @@ class FakePaginator:
             {"ResourceType": kind, "PhysicalResourceId": name}
             for kind, name in self.account.resources()
         ]
+        objects = [{"Key": name, "LastModified": START} for name in self.account.objects]
         pages: dict[str, list[dict[str, Any]]] = {
             "scan": [{"ScannedCount": 1000, "Items": items} for items in orders],
-            "list_objects_v2": [{"Contents": [{"Key": name} for name in self.account.objects]}],
+            "list_objects_v2": [{"Contents": objects}],
             "list_subscriptions_by_topic": [{"Subscriptions": self.account.subscriptions}],
             "list_stack_resources": [{"StackResourceSummaries": resources}],
         }

@@ -22,6 +22,7 @@ from oncely.history.lines import (
 )
 from oncely.history.restore import restore_row
 from oncely.history.verify import verify_history
+from tests.support.history_lines import edited
 from tests.unit.samples import KEY, NOW, make_claim
 
 TABLE = "table-1"
@@ -64,7 +65,7 @@ def lines_of_job() -> list[HistoryLine]:
         for old, new in zip([None, *rows], [*rows, None], strict=True)
     ]
     lines = [line for line in changes if line is not None]
-    expired = replace(lines[-1], record=HistoryRecordType.EXPIRED, at=EXPIRY + MINUTE)
+    expired = edited(lines[-1], record=HistoryRecordType.EXPIRED, at=EXPIRY + MINUTE)
     return [*lines[:-1], expired]
 
 
@@ -101,7 +102,11 @@ def test_backfill_of_any_version_breaks_no_rule() -> None:
 def test_next_row_of_expired_key_is_its_own_history() -> None:
     later = timedelta(days=500)
     second = [
-        replace(line, created_at=NOW + later, expires_at=line.expires_at and line.at + 2 * later)
+        edited(
+            line,
+            created_at=NOW + later,
+            expires_at=line.image.get("expires_at") and line.at + 2 * later,
+        )
         for line in lines_of_job()[:-1]
     ]
     assert broken([*lines_of_job(), *second]) == set()
@@ -134,14 +139,14 @@ def test_review_that_was_never_claimed_may_be_claimed() -> None:
 
 def changed(index: int, **changes: Any) -> Callable[[list[HistoryLine]], list[HistoryLine]]:  # noqa: ANN401  # fields of a line
     def damage(lines: list[HistoryLine]) -> list[HistoryLine]:
-        lines[index] = replace(lines[index], **changes)
+        lines[index] = edited(lines[index], **changes)
         return lines
 
     return damage
 
 
 def inserted(index: int, **changes: Any) -> Callable[[list[HistoryLine]], list[HistoryLine]]:  # noqa: ANN401  # fields of a line
-    return lambda lines: [*lines, replace(lines[index], **changes)]
+    return lambda lines: [*lines, edited(lines[index], **changes)]
 
 
 DAMAGES: dict[str, tuple[Callable[[list[HistoryLine]], list[HistoryLine]], Rule]] = {
@@ -176,7 +181,7 @@ DAMAGES: dict[str, tuple[Callable[[list[HistoryLine]], list[HistoryLine]], Rule]
         Rule.FIRST_WRITE,
     ),
     "a later line creates a finished job": (
-        lambda lines: [replace(lines[FINISHED], old_status=None)],
+        lambda lines: [edited(lines[FINISHED], old_status=None)],
         Rule.FIRST_WRITE,
     ),
     "a backfill finds two claims in the first version": (
@@ -184,7 +189,7 @@ DAMAGES: dict[str, tuple[Callable[[list[HistoryLine]], list[HistoryLine]], Rule]
         Rule.FIRST_WRITE,
     ),
     "a job is first seen in its second run": (
-        lambda lines: [replace(lines[CLAIM], old_status=None, fence=2)],
+        lambda lines: [edited(lines[CLAIM], old_status=None, fence=2)],
         Rule.NOT_CLAIMED,
     ),
     "the first version is not the first write": (
@@ -199,7 +204,7 @@ DAMAGES: dict[str, tuple[Callable[[list[HistoryLine]], list[HistoryLine]], Rule]
     "two steps are one write": (
         lambda lines: [
             *lines[:DOUBTED],
-            replace(lines[DOUBTED], record=HistoryRecordType.BACKFILL, status="ready"),
+            edited(lines[DOUBTED], record=HistoryRecordType.BACKFILL, status="ready"),
         ],
         Rule.TOO_FEW_WRITES,
     ),
@@ -214,20 +219,20 @@ DAMAGES: dict[str, tuple[Callable[[list[HistoryLine]], list[HistoryLine]], Rule]
         Rule.FENCE,
     ),
     "the fence rises more often than claims were possible": (
-        lambda lines: [lines[CLAIM], replace(lines[FINISHED], fence=9)],
+        lambda lines: [lines[CLAIM], edited(lines[FINISHED], fence=9)],
         Rule.FENCE,
     ),
     "attempts rise without a claim": (changed(AGAIN, attempts=1), Rule.ATTEMPTS),
     "a job has more attempts than claims": (
-        lambda lines: [replace(lines[CLAIM], attempts=2)],
+        lambda lines: [edited(lines[CLAIM], attempts=2)],
         Rule.ATTEMPTS,
     ),
     "the key number rises while started": (
-        lambda lines: [*lines[:FINISHED], replace(lines[FINISHED], key_number=3)],
+        lambda lines: [*lines[:FINISHED], edited(lines[FINISHED], key_number=3)],
         Rule.KEY_NUMBER,
     ),
     "the key number falls": (
-        lambda lines: [lines[REQUEUED], replace(lines[FINISHED], key_number=1)],
+        lambda lines: [lines[REQUEUED], edited(lines[FINISHED], key_number=1)],
         Rule.KEY_NUMBER,
     ),
     "another deployment continues": (changed(FINISHED, deployment="other"), Rule.BOUND_VALUE),
@@ -262,12 +267,12 @@ def test_archive_is_verified_job_by_job() -> None:
     """list[HistoryLine] of jobs are mixed, as in an archive, and one of 2,000 jobs is damaged."""
     rows = lines_of_job()
     lines = [
-        replace(line, job_key=f"payment.charge:order_{number}")
+        edited(line, job_key=f"payment.charge:order_{number}")
         for line in rows
         for number in range(2_000)
     ]
     at = 2_000 * UNKNOWN + 7
-    lines[at] = replace(lines[at], expires_at=EXPIRY)
+    lines[at] = edited(lines[at], expires_at=EXPIRY)
     reports: list[tuple[int, int]] = []
 
     found = list(verify_history(lines, report=lambda *counts: reports.append(counts)))

@@ -25,6 +25,7 @@ from oncely.history.lines import (
 from oncely.history.restore import restore_row
 from oncely.operate.restore_proofs import Declaration, ProofRestorer, RestoreRefused
 from tests.support.fakes import T1, T2, FakeClock, FakeIdentityTable
+from tests.support.history_lines import edited
 from tests.support.in_memory_stack import InMemoryStack
 from tests.support.stored_rows import InspectableStore
 from tests.unit.samples import NOW, make_job
@@ -42,7 +43,7 @@ def make_charge(**changes: Any) -> JobRow:  # noqa: ANN401  # fields by name
 def make_line(of: JobRow, **changes: Any) -> HistoryLine:  # noqa: ANN401  # fields by name
     made = history_line(None, of, generation="T1", at=NOW)
     assert made is not None
-    return replace(made, **changes)
+    return edited(made, **changes)
 
 
 @dataclass

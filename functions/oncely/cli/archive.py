@@ -66,7 +66,7 @@ def about(
                 line.status or line.record,
                 line.event,
                 line.actor,
-                line.provider_ref,
+                line.image.get("provider_ref"),
             )
             for line in lines
         ),

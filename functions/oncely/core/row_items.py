@@ -47,6 +47,7 @@ _NUMBER_FIELDS: Final = frozenset(
     | {"timeouts", "unreachable", "version"}
 )
 _FLAG_FIELDS: Final = frozenset({"key_answered"})
+TIME_ATTRIBUTES: Final = _EPOCH_FIELDS | _TIME_FIELDS
 _ENUM_FIELDS: Final[Mapping[str, type[Status | WaitKind]]] = {
     "status": Status,
     "waits_for": WaitKind,

@@ -101,7 +101,7 @@ _LOOKED_UP: Final = frozenset({Status.UNKNOWN, Status.NEEDS_REVIEW})
 # The first claim sets them, and an erasure removes some.
 _BOUND: Final = ("deployment", "provider", "fingerprint", "amount", "currency")
 # Equal in two lines of one version, whatever wrote the lines.
-_OF_ONE_VERSION: Final = ("status", "fence", "attempts", "key_number", "provider_ref")
+_OF_ONE_VERSION: Final = ("fence", "attempts", "key_number", "provider_ref")
 # Stream times are in whole seconds.
 _TIME_PRECISION: Final = timedelta(seconds=1) + CLOCK_SKEW
 _REMOVALS: Final = frozenset({HistoryRecordType.EXPIRED, HistoryRecordType.DELETED})
@@ -144,19 +144,19 @@ def _order(line: HistoryLine) -> tuple[int, int]:
 def check_line(before: HistoryLine | None, line: HistoryLine) -> Iterator[Rule]:
     """Yield the rules that a line breaks, after the line before it that is known."""
     if before is not None and before.version == line.version:
-        if _differ(before, line):
+        if before.status != line.status or _differ(before, line, _OF_ONE_VERSION):
             yield Rule.VERSION_REUSED
         return
     if line.record in _REMOVALS:
         yield from _check_removal(line)
-    elif line.expires_at is not None and line.status not in _ENDS:
+    elif "expires_at" in line.image and line.status not in _ENDS:
         yield Rule.EXPIRY
     # A restore writes what the archive knows over what the restored table holds.
     if line.actor == RESTORE_ACTOR:
         return
     if line.record is HistoryRecordType.CHANGE:
         yield from _check_write(line)
-    if (line.attempts or 0) > (line.fence or 0):
+    if _count(line, "attempts") > _count(line, "fence"):
         yield Rule.ATTEMPTS
     if before is None:
         if line.version == 1 and line.record not in _REMOVALS and not _is_first(line):
@@ -166,7 +166,7 @@ def check_line(before: HistoryLine | None, line: HistoryLine) -> Iterator[Rule]:
 
 
 def _is_first(line: HistoryLine) -> bool:
-    return line.old_status is None and line.status in _FIRST and (line.fence or 0) <= 1
+    return line.old_status is None and line.status in _FIRST and _count(line, "fence") <= 1
 
 
 def _check_write(line: HistoryLine) -> Iterator[Rule]:
@@ -175,7 +175,7 @@ def _check_write(line: HistoryLine) -> Iterator[Rule]:
     if old is None:
         if new not in _FIRST:
             yield Rule.FIRST_WRITE
-        elif (new == Status.STARTED) != (line.fence == 1):
+        elif (new == Status.STARTED) != (_count(line, "fence") == 1):
             yield Rule.NOT_CLAIMED
         return
     if old == new:
@@ -187,7 +187,7 @@ def _check_write(line: HistoryLine) -> Iterator[Rule]:
     elif old in _ENDS and event is not None and event != Event.CONTRADICT:
         yield Rule.NOT_CONTRADICTED
     elif old == Status.NEEDS_REVIEW and (
-        (new == Status.STARTED and line.fence != 1)
+        (new == Status.STARTED and _count(line, "fence") != 1)
         or (new == Status.READY and event is not None and event not in _REOPENINGS)
     ):
         yield Rule.NOT_REOPENED
@@ -202,7 +202,7 @@ def _check_pair(before: HistoryLine, line: HistoryLine) -> Iterator[Rule]:
     if line.record is HistoryRecordType.CHANGE and line.old_status is None:
         yield Rule.CREATED_TWICE
         return
-    claims = (line.fence or 0) - (before.fence or 0)
+    claims = _rise(before, line, "fence")
     # A row is claimed again only after another write made it claimable.
     is_claimable = before.status in {Status.READY, Status.NEEDS_REVIEW}
     if not 0 <= claims <= (writes + is_claimable) // 2 or (
@@ -210,16 +210,16 @@ def _check_pair(before: HistoryLine, line: HistoryLine) -> Iterator[Rule]:
     ):
         yield Rule.FENCE
     # A long job that saved its progress counts attempts anew, from 1.
-    if (line.attempts or 0) - (before.attempts or 0) > max(claims, 0):
+    if _rise(before, line, "attempts") > max(claims, 0):
         yield Rule.ATTEMPTS
     yield from _check_key_number(before, line, writes)
     if any(
-        None not in (old := getattr(before, name), new := getattr(line, name)) and old != new
+        None not in (old := before.image.get(name), new := line.image.get(name)) and old != new
         for name in _BOUND
     ):
         yield Rule.BOUND_VALUE
     still_ended = before.status in _ENDS and writes == 1 and line.status == before.status
-    if still_ended and line.provider_ref != before.provider_ref:
+    if still_ended and _differ(before, line, ("provider_ref",)):
         yield Rule.ENDED_REFERENCE
     yield from _check_distance(before, line, writes)
 
@@ -234,7 +234,7 @@ def _check_distance(before: HistoryLine, line: HistoryLine, writes: int) -> Iter
 
 
 def _check_key_number(before: HistoryLine, line: HistoryLine, writes: int) -> Iterator[Rule]:
-    rise = (line.key_number or 0) - (before.key_number or 0)
+    rise = _rise(before, line, "key_number")
     if rise == 0:
         return
     not_looked_up = writes == 1 and before.status not in _LOOKED_UP
@@ -243,14 +243,24 @@ def _check_key_number(before: HistoryLine, line: HistoryLine, writes: int) -> It
 
 
 def _check_removal(line: HistoryLine) -> Iterator[Rule]:
-    expired = line.expires_at is not None and line.at >= line.expires_at - _TIME_PRECISION
+    expires_at = line.image.get("expires_at")
+    expired = expires_at is not None and line.at >= expires_at - _TIME_PRECISION
     by_ttl = line.record is HistoryRecordType.EXPIRED
     if not (line.old_status in _ENDS and by_ttl and expired):
         yield Rule.REMOVED_EARLY
 
 
-def _differ(line: HistoryLine, copy: HistoryLine) -> bool:
-    return any(getattr(line, name) != getattr(copy, name) for name in _OF_ONE_VERSION)
+def _count(line: HistoryLine, name: str) -> int:
+    count: int = line.image.get(name, 0)
+    return count
+
+
+def _rise(before: HistoryLine, line: HistoryLine, name: str) -> int:
+    return _count(line, name) - _count(before, name)
+
+
+def _differ(line: HistoryLine, copy: HistoryLine, names: Iterable[str]) -> bool:
+    return any(line.image.get(name) != copy.image.get(name) for name in names)
 
 
 @cache

@@ -5,21 +5,21 @@ and never a nested record of a message: those may name people.
 """
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from math import isfinite
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from oncely.core.actors import is_operator
+from oncely.core.erasure import PROOF_FIELDS
 from oncely.core.evidence import EvidenceEntry
 from oncely.core.job_row import CLOCK_SKEW, FIRST_ENGINE, NOT_CONFIRMED, JobRow
-from oncely.core.keys import is_job_type
-from oncely.core.lifecycle import Event
+from oncely.core.keys import JobKey, is_job_type
+from oncely.core.lifecycle import Event, Status
+from oncely.core.row_items import TIME_ATTRIBUTES
 from oncely.core.text import format_time, single_line
-
-Scalar: TypeAlias = str | int | float | bool | None
 
 # Longer ids are left out: a truncated id finds nothing, or something else.
 MAX_HISTORY_ID_LENGTH: Final = 255
@@ -34,17 +34,7 @@ MAX_INTEGER: Final = 2**63 - 1
 _CODE: Final = re.compile(r"[A-Za-z0-9_.:#+/=%~-]*")
 # Stream times are in whole seconds, and clocks differ.
 _MAX_TIME_DIFFERENCE: Final = timedelta(seconds=1) + CLOCK_SKEW
-# What an erasure leaves of a line. A field that is not listed may name a person.
-_PROOF_FIELDS: Final = frozenset(
-    {"record", "generation", "job_key", "job_type", "at", "version", "min_engine", "status"}
-    | {"old_status", "event", "actor", "fence", "attempts", "key_number", "key_scope", "deployment"}
-    | {"first_sent_at", "run_at", "provider", "provider_ref", "closing"}
-    | {"created_at", "updated_at", "expires_at"}
-)
 _ERASED: Final = ["message", "result"]
-_TIME_FIELDS: Final = frozenset(
-    {"at", "created_at", "updated_at", "expires_at", "first_sent_at", "run_at"}
-)
 
 
 class HistoryRecordType(StrEnum):
@@ -63,7 +53,10 @@ PREFERENCE: Final = tuple(HistoryRecordType)
 
 @dataclass(frozen=True, kw_only=True)
 class HistoryLine:
-    """One change of one job. `status` is None after it, `old_status` before it existed."""
+    """One write of one job: what happened, and an image of the row that holds listed attributes.
+
+    `status` is None after a removal, and `old_status` before the row existed.
+    """
 
     record: HistoryRecordType
     generation: str  # the `TableId` of the job table
@@ -71,32 +64,13 @@ class HistoryLine:
     job_type: str
     at: datetime
     version: int | None = None
-    min_engine: int | None = None  # the lowest that may restore it; None for the first
     status: str | None = None
     old_status: str | None = None
     event: str | None = None
     actor: str | None = None
-    fence: int | None = None
-    attempts: int | None = None
-    key_number: int | None = None
-    key_scope: str | None = None
-    deployment: str | None = None
-    provider: str | None = None
-    fingerprint: str | None = None
-    first_sent_at: datetime | None = None
-    run_at: datetime | None = None
-    provider_ref: str | None = None
-    closing: str | None = None  # the code of a job whose next run only closes what is open
-    amount: int | None = None
-    currency: str | None = None
-    customer_id: str | None = None
-    subject: str | None = None
-    message: Mapping[str, Scalar] | None = None
-    result: Mapping[str, Scalar] | None = None
     left_out: tuple[str, ...] = ()  # of "message" and "result": the line holds a part of it
     created_at: datetime | None = None
-    updated_at: datetime | None = None
-    expires_at: datetime | None = None
+    image: Mapping[str, Any] = field(default_factory=dict)  # of the row, see `IMAGE`
 
     @property
     def identity(self) -> tuple[str, str, datetime | None, int | None]:
@@ -108,19 +82,32 @@ class HistoryLine:
         """The line without personal data."""
         return HistoryLine.from_dict(proof_of_line(self.to_dict()))
 
+    def row(self, status: Status) -> JobRow:
+        """The row in this status, as far as the line tells."""
+        known: dict[str, Any] = {"updated_at": self.at, "message": {}, **self.image}
+        if code := self.image.get("closing"):
+            known["closing"] = {"reason": "closed after a restore", "code": code, "result": {}}
+        return JobRow(
+            job_key=JobKey(self.job_key),
+            job_type=self.job_type,
+            status=status,
+            version=self.version or 1,
+            created_at=self.created_at or self.at,
+            **known,
+        )
+
     def to_dict(self) -> dict[str, object]:
         """The line as JSON, without empty fields."""
-        held = {field.name: getattr(self, field.name) for field in fields(self)}
+        held = {name: getattr(self, name) for name in _OWN_FIELDS} | dict(self.image)
         return {name: _to_json(value) for name, value in held.items() if value not in (None, ())}
 
     @classmethod
     def from_dict(cls, line: Mapping[str, Any]) -> "HistoryLine":
         """Parse a line. Fields that this version does not know are ignored."""
-        names = (field.name for field in fields(cls))
-        held: dict[str, Any] = {
-            name: _from_json(name, line[name]) for name in names if name in line
-        }
-        return cls(**held)
+        names = (name for name in LINE_FIELDS if line.get(name) is not None)
+        held: dict[str, Any] = {name: _from_json(name, line[name]) for name in names}
+        image = {name: held.pop(name) for name in IMAGE if name in held}
+        return cls(**held, image=image)
 
 
 def history_line(
@@ -153,18 +140,17 @@ def history_line(
 
 
 def change_line(old: JobRow | None, new: JobRow, *, generation: str) -> HistoryLine:
-    """The line of a write, whether or not the history records it."""
-    event, actor = _cause(old, new, _new_entry(old, new))
-    return _line(
-        new,
-        record=HistoryRecordType.CHANGE,
-        generation=generation,
-        at=new.updated_at,
-        version=new.version,
-        status=str(new.status),
+    """The line of a write, whether or not the history records it.
+
+    A claim adds no entry, since it must cost one write. A restored row has the fence of its claims,
+    but is not the write of one.
+    """
+    is_claim = new.fence > (old.fence if old else 0) and new.claimed_at == new.updated_at
+    claim = {"event": str(Event.CLAIM), "actor": "worker"}
+    return replace(
+        _line(new, generation),
         old_status=None if old is None else str(old.status),
-        event=event,
-        actor=actor,
+        **(claim if is_claim else _cause(_new_entry(old, new))),
     )
 
 
@@ -172,16 +158,8 @@ def backfill_line(job: JobRow, *, generation: str) -> HistoryLine:
     """The line of a row as a scan found it."""
     last = job.evidence[-1] if job.evidence else None
     entry = last if last is not None and last.at == job.updated_at else None
-    return _line(
-        job,
-        record=HistoryRecordType.BACKFILL,
-        generation=generation,
-        at=job.updated_at,
-        version=job.version,
-        status=str(job.status),
-        event=None if entry is None else code_or_none(str(entry.event)),
-        actor=None if entry is None else single_line(entry.actor, MAX_HISTORY_ID_LENGTH),
-    )
+    line = _line(job, generation)
+    return replace(line, record=HistoryRecordType.BACKFILL, **_cause(entry))
 
 
 def unreadable_line(
@@ -222,8 +200,8 @@ def lines_about(business_id: str, lines: Iterable[HistoryLine]) -> list[HistoryL
 
 
 def _searchable_ids(line: HistoryLine) -> tuple[object, ...]:
-    named = (line.job_key, line.subject, line.customer_id, line.provider_ref)
-    return (*named, *(line.message or {}).values())
+    named = (line.image.get(name) for name in ("subject", "customer_id", "provider_ref"))
+    return (line.job_key, *named, *line.image.get("message", {}).values())
 
 
 def is_newer(line: HistoryLine, other: HistoryLine | None) -> bool:
@@ -249,25 +227,23 @@ def code_or_none(text: str) -> str | None:
     return text if len(text) <= MAX_HISTORY_ID_LENGTH and _CODE.fullmatch(text) else None
 
 
-def scalar_fields(document: Mapping[str, object] | None) -> tuple[dict[str, Scalar], bool]:
-    """The ids, codes and numbers of a document, and whether it has nothing else."""
-    held = {} if document is None else dict(document)
-    kept = {
+def scalar_fields(document: Mapping[str, object]) -> dict[str, object]:
+    """The ids, codes and numbers of a document."""
+    return {
         name: value
-        for name, value in list(held.items())[:MAX_FIELDS]
+        for name, value in list(document.items())[:MAX_FIELDS]
         if len(name) <= MAX_NAME_LENGTH and code_or_none(name) and _is_scalar(value)
     }
-    return kept, len(kept) == len(held)  # type: ignore[return-value]  # `_is_scalar` looked
 
 
 def _removal_line(old: JobRow, *, generation: str, at: datetime, expired: bool) -> HistoryLine:
-    return _line(
-        old,
+    return replace(
+        _line(old, generation),
         record=HistoryRecordType.EXPIRED if expired else HistoryRecordType.DELETED,
-        generation=generation,
         at=at,
         # Its own version, so that it is not a duplicate of the last change.
         version=old.version + 1,
+        status=None,
         old_status=str(old.status),
     )
 
@@ -279,75 +255,35 @@ def _new_entry(old: JobRow | None, new: JobRow) -> EvidenceEntry | None:
     return None if last == before else last
 
 
-def _cause(
-    old: JobRow | None, new: JobRow, entry: EvidenceEntry | None
-) -> tuple[str | None, str | None]:
-    """The event and its actor. A claim adds no entry, since it must cost one write.
-
-    A restored row has the fence of its claims, but is not the write of one.
-    """
-    if new.fence > (old.fence if old else 0) and new.claimed_at == new.updated_at:
-        return str(Event.CLAIM), "worker"
+def _cause(entry: EvidenceEntry | None) -> dict[str, Any]:
     if entry is None:
-        return None, None
-    return code_or_none(str(entry.event)), single_line(entry.actor, MAX_HISTORY_ID_LENGTH)
+        return {}
+    actor = single_line(entry.actor, MAX_HISTORY_ID_LENGTH)
+    return {"event": code_or_none(str(entry.event)), "actor": actor}
 
 
-def _line(  # the fields of the row are the same in every line
-    job: JobRow,
-    *,
-    record: HistoryRecordType,
-    generation: str,
-    at: datetime,
-    version: int,
-    status: str | None = None,
-    old_status: str | None = None,
-    event: str | None = None,
-    actor: str | None = None,
-) -> HistoryLine:
-    message, whole_message = scalar_fields(job.message)
-    result, whole_result = scalar_fields(job.result)
+def _line(row: JobRow, generation: str) -> HistoryLine:
+    """The line of a row's last write, without its cause."""
+    values = ((name, form, getattr(row, name)) for name, form in IMAGE.items())
+    forms = ((name, form(value)) for name, form, value in values if value is not None)
+    image: dict[str, Any] = {name: value for name, value in forms if value is not None}
     line = HistoryLine(
-        record=record,
+        record=HistoryRecordType.CHANGE,
         generation=generation,
-        job_key=job.job_key,
-        job_type=_job_type(job.job_type),
-        at=at,
-        version=version,
-        min_engine=None if job.min_engine == FIRST_ENGINE else job.min_engine,
-        status=status,
-        old_status=old_status,
-        event=event,
-        actor=actor,
-        fence=job.fence,
-        attempts=job.attempts,
-        key_number=job.key_number,
-        key_scope=_id_or_none(job.key_scope),
-        deployment=_id_or_none(job.deployment),
-        provider=_id_or_none(job.provider),
-        fingerprint=_id_or_none(job.fingerprint),
-        first_sent_at=job.first_sent_at,
-        run_at=job.run_at,
-        provider_ref=_id_or_none(job.provider_ref),
-        closing=None
-        if job.closing is None
-        else code_or_none(str(job.closing.get("code"))) or "closing",
-        amount=job.amount,
-        currency=_id_or_none(job.currency),
-        customer_id=_id_or_none(job.customer_id),
-        subject=_id_or_none(job.subject),
-        message=message,
-        result=None if job.result is None else result,
+        job_key=row.job_key,
+        job_type=_job_type(row.job_type),
+        at=row.updated_at,
+        version=row.version,
+        status=str(row.status),
         left_out=tuple(
             name
-            for name, whole in (("message", whole_message), ("result", whole_result))
-            if not whole
+            for name in ("message", "result")
+            if len(image.get(name, ())) < len(getattr(row, name) or ())
         ),
-        created_at=job.created_at,
-        updated_at=job.updated_at,
-        expires_at=job.expires_at,
+        created_at=row.created_at,
+        image=image,
     )
-    return line if job.erasure_requested_at is None else line.as_proof
+    return line if row.erasure_requested_at is None else line.as_proof
 
 
 def _job_type(name: str) -> str:
@@ -355,11 +291,26 @@ def _job_type(name: str) -> str:
     return name if len(name) <= MAX_HISTORY_ID_LENGTH and is_job_type(name) else UNKNOWN_JOB_TYPE
 
 
-def _id_or_none(text: str | None) -> str | None:
+def _id_or_none(text: str) -> str | None:
     """An external id, on one line."""
-    if text is None or len(text) > MAX_HISTORY_ID_LENGTH:
-        return None
-    return single_line(text, MAX_HISTORY_ID_LENGTH)
+    is_id = len(text) <= MAX_HISTORY_ID_LENGTH
+    return single_line(text, MAX_HISTORY_ID_LENGTH) if is_id else None
+
+
+def _closing_code(closing: Mapping[str, object]) -> str:
+    return code_or_none(str(closing.get("code"))) or "closing"
+
+
+def _engine_or_none(number: int) -> int | None:
+    return None if number == FIRST_ENGINE else number
+
+
+def _number_or_none(number: int) -> int | None:
+    return number if abs(number) <= MAX_INTEGER else None
+
+
+def _time(at: datetime) -> datetime:
+    return at
 
 
 def _is_scalar(value: object) -> bool:
@@ -406,8 +357,24 @@ def _to_json(value: object) -> object:
 
 
 def _from_json(name: str, value: Any) -> object:  # noqa: ANN401  # JSON
-    if name in _TIME_FIELDS:
+    if name == "at" or name in TIME_ATTRIBUTES:
         return datetime.fromisoformat(value)
     if name == "record":
         return HistoryRecordType(value)
     return tuple(value) if name == "left_out" else value
+
+
+# What a line may hold of a row, and in which form. A value that does not fit the form is left out.
+IMAGE: Final[Mapping[str, Callable[[Any], object]]] = {
+    **dict.fromkeys(("fence", "attempts", "key_number", "amount"), _number_or_none),
+    "min_engine": _engine_or_none,  # the lowest that may restore it
+    **dict.fromkeys(("key_scope", "deployment", "provider", "fingerprint"), _id_or_none),
+    **dict.fromkeys(("provider_ref", "currency", "customer_id", "subject"), _id_or_none),
+    **dict.fromkeys(("first_sent_at", "run_at", "updated_at", "expires_at"), _time),
+    "closing": _closing_code,  # of a job whose next run only closes what is open
+    **dict.fromkeys(("message", "result"), scalar_fields),
+}
+_OWN_FIELDS: Final = tuple(one.name for one in fields(HistoryLine) if one.name != "image")
+LINE_FIELDS: Final = (*_OWN_FIELDS, *IMAGE)
+# What an erasure leaves of a line. A field that is not listed may name a person.
+_PROOF_FIELDS: Final = {*_OWN_FIELDS, *PROOF_FIELDS, "min_engine", "first_sent_at", "closing"}

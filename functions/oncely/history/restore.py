@@ -1,15 +1,12 @@
 """Restores rows from the history, so that no effect can happen twice."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from oncely.core.decisions import escalate
-from oncely.core.effect_outcomes import Json
 from oncely.core.event_records import EventRecord
 from oncely.core.job_row import ENGINE_NUMBER, FIRST_ENGINE, JobRow
-from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status
 from oncely.core.text import single_line
 from oncely.history.lines import HistoryLine, HistoryRecordType
@@ -17,16 +14,11 @@ from oncely.history.lines import HistoryLine, HistoryRecordType
 RESTORE_ACTOR: Final = "restore"
 
 _STATUSES: Final = {str(status): status for status in Status}
-# Copied from a history line.
-_COPIED_FIELDS: Final = (
-    *("fence", "attempts", "key_number", "key_scope", "deployment", "provider", "fingerprint"),
-    *("first_sent_at", "provider_ref", "amount", "currency", "customer_id", "subject", "run_at"),
-)
 
 
 def is_unreadable(line: HistoryLine) -> bool:
     """Whether only a newer version can restore this row."""
-    if (line.min_engine or FIRST_ENGINE) > ENGINE_NUMBER:
+    if line.image.get("min_engine", FIRST_ENGINE) > ENGINE_NUMBER:
         return line.record is not HistoryRecordType.EXPIRED
     return line.record is HistoryRecordType.UNREADABLE or (
         line.record is not HistoryRecordType.EXPIRED and _status(line) is None
@@ -99,29 +91,18 @@ def _image(line: HistoryLine, row: JobRow | None, now: datetime) -> JobRow | Non
     status = _status(line)
     if line.record is HistoryRecordType.EXPIRED or status is None:
         return None
-    copied: Mapping[str, Any] = {
-        name: value for name in _COPIED_FIELDS if (value := getattr(line, name)) is not None
-    }
-    keeps_message = _keeps_message(line, row)
-    job = JobRow(
-        job_key=JobKey(line.job_key),
-        job_type=line.job_type,
-        status=status,
-        message=row.message if row and keeps_message else dict(line.message or {}),
-        created_at=line.created_at or line.at,
-        updated_at=line.updated_at or line.at,
-        version=line.version or 1,
+    job = replace(
+        line.row(status),
         since=line.at,
-        result=None if line.result is None else dict(line.result),
         evidence=row.evidence if row is not None else (),
         provider_events=_kept_events(line, row),
-        closing=_closing(line),
-        **copied,
     )
+    if row is not None and _keeps_message(line, row):
+        job = replace(job, message=row.message)
     if not job.ended:
         return replace(job, due_at=now)
     # An ended row without an expiry was not published yet; publishing twice is harmless.
-    return replace(job, expires_at=line.expires_at, due_at=None if line.expires_at else now)
+    return replace(job, due_at=None if job.expires_at else now)
 
 
 def _kept_events(line: HistoryLine, row: JobRow | None) -> tuple[EventRecord, ...]:
@@ -132,18 +113,15 @@ def _kept_events(line: HistoryLine, row: JobRow | None) -> tuple[EventRecord, ..
 
 def _keeps_message(line: HistoryLine, row: JobRow | None) -> bool:
     """Whether the row has the message that the line leaves out: neither changes once set."""
-    return row is not None and "message" in line.left_out and row.fingerprint == line.fingerprint
+    return (
+        row is not None
+        and "message" in line.left_out
+        and row.fingerprint == line.image.get("fingerprint")
+    )
 
 
 def _lacks_message(line: HistoryLine, row: JobRow | None) -> bool:
     return "message" in line.left_out and not _keeps_message(line, row)
-
-
-def _closing(line: HistoryLine) -> dict[str, Json] | None:
-    """The mark of a job whose next run only closes what is open."""
-    if line.closing is None:
-        return None
-    return {"reason": "closed after a restore", "code": line.closing, "result": {}}
 
 
 def _status(line: HistoryLine) -> Status | None:

@@ -18,7 +18,7 @@ from oncely.core.effect_outcomes import Json, LookupFailed
 from oncely.core.errors import InvalidInputError, NotConfiguredError, UnavailableError
 from oncely.core.job_row import MARKED_BY_OPERATOR, JobRow
 from oncely.core.keys import JobKey, is_job_type
-from oncely.core.lifecycle import ENDED, Event, Status
+from oncely.core.lifecycle import Event, Status
 from oncely.core.text import format_time, parse_time
 from oncely.history.lines import HistoryLine
 from oncely.operate.audit_book import (
@@ -309,7 +309,7 @@ class _AuditRun:
     def _archived(self, day: date, job_type: str) -> Iterator[AuditJob]:
         for line in self.auditor.app.ports.history.lines(since=day, until=day, job_type=job_type):
             # A removal says nothing about the payment, and the payment of a copied job is not ours.
-            if line.status is not None and line.deployment in {None, self.deployment}:
+            if line.status is not None and line.image.get("deployment") in {None, self.deployment}:
                 yield self._from_line(line)
 
     def _rows(self, keys: Sequence[JobKey]) -> dict[str, AuditJob]:
@@ -323,39 +323,26 @@ class _AuditRun:
         return [row for row in jobs if row.job_type in moving and not row.is_forged]
 
     def _from_line(self, line: HistoryLine) -> AuditJob:
-        return self._audit_job(
-            line, line.status or "", at=line.at, version=line.version or 0, result=line.result
-        )
+        # A status that only a newer version knows decides nothing.
+        known = Status(line.status) if line.status in set(Status) else Status.UNKNOWN
+        return self._audit_job(line.row(known), at=line.at)
 
     def _from_row(self, job: JobRow) -> AuditJob:
-        return self._audit_job(
-            job, job.status, at=job.status_since, version=job.version, result=job.result
-        )
+        return self._audit_job(job, at=job.status_since)
 
-    def _audit_job(
-        self,
-        job: JobRow | HistoryLine,
-        status: str,
-        *,
-        at: datetime,
-        version: int,
-        result: Mapping[str, object] | None,
-    ) -> AuditJob:
+    def _audit_job(self, job: JobRow, *, at: datetime) -> AuditJob:
         provider = job.provider or self._only_provider(job.job_type)
         ledger = self.ledgers.get(provider or "")
-        known = Status(status) if status in set(Status) else None
-        result = result or {}
+        result = job.result or {}
         charge_id = result.get("charge_id")
-        created = "" if job.created_at is None else format_time(job.created_at)
         return AuditJob(
             job_key=job.job_key,
             kind=_entry_kind(self.auditor.app.registry.contract(job.job_type)) or EntryKind.CHARGE,
-            position=f"{created} {version:012d}",
+            position=f"{format_time(job.created_at)} {job.version:012d}",
             provider=provider,
             label=job.job_key if ledger is None else ledger.job_label(job.job_key),
             subject=job.subject or self._subject(job.message) or job.job_key,
-            # A status that only a newer version knows decides nothing.
-            state=str(known) if known in ENDED else "open",
+            state=str(job.status) if job.ended else "open",
             at=format_time(at),
             ref=job.provider_ref,
             charge_id=str(charge_id) if charge_id else None,

@@ -168,7 +168,7 @@ def _choose_deployment(
     found: TableIdentity | None, lines: Iterable[HistoryLine], identity: str | None
 ) -> str | RestoreRefused:
     """The identity to keep: the item's, or the one in the history if there is no item."""
-    known = {line.deployment for line in lines if line.deployment is not None}
+    known: set[str] = {line.image["deployment"] for line in lines if "deployment" in line.image}
     if found is not None:
         known.add(found.deployment)
     if identity is not None:
