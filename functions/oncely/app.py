@@ -110,7 +110,7 @@ class App:
         from oncely.alerts.budgeted_notifier import BudgetedNotifier
 
         return BudgetedNotifier(
-            notifier=self.ports.notifier,
+            channel=self.ports.notifier.notify,
             budget=self.ports.alert_budget,
             clock=self.ports.clock,
             max_alerts=self.settings.max_alerts_per_hour,

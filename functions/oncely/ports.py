@@ -20,8 +20,7 @@ from oncely.plugins.network import INTERNET
 from oncely.plugins.provider import AnyProvider, Provider, ProviderAccess
 
 if TYPE_CHECKING:
-    from oncely.alerts.budget_table import DynamoAlertBudget
-    from oncely.alerts.sns import SnsNotifier
+    from oncely.alerts.budgeted_notifier import DynamoAlertBudget, SnsNotifier
     from oncely.aws.business_tables import BusinessTable
     from oncely.aws.objects import S3Objects
     from oncely.aws.sqs import MessageSender, MessageSource, RejectQueue
@@ -156,13 +155,13 @@ class Ports:
 
     @cached_property
     def notifier(self) -> "SnsNotifier":
-        from oncely.alerts.sns import SnsNotifier
+        from oncely.alerts.budgeted_notifier import SnsNotifier
 
         return SnsNotifier(self.clients, self._get("alert_topic_arn"))
 
     @cached_property
     def alert_budget(self) -> "DynamoAlertBudget":
-        from oncely.alerts.budget_table import DynamoAlertBudget
+        from oncely.alerts.budgeted_notifier import DynamoAlertBudget
 
         return DynamoAlertBudget(table=self._get("jobs_table"), client=self.clients.dynamodb)
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from oncely.alerts.budget_table import DynamoAlertBudget
+from oncely.alerts.budgeted_notifier import DynamoAlertBudget
 from oncely.core.inserter import JobInserter
 from oncely.core.keys import JobKey
 from oncely.core.store import JobStore

@@ -11,7 +11,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from oncely.alerts.budget import AlertCause, AlertKind
-from oncely.alerts.budget_table import DynamoAlertBudget
+from oncely.alerts.budgeted_notifier import DynamoAlertBudget
 from oncely.aws.business_tables import BusinessTable
 from oncely.core.due import DueAction, due_shard
 from oncely.core.errors import UnavailableError

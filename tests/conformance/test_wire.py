@@ -9,8 +9,7 @@ import pytest
 from botocore.exceptions import ParamValidationError
 
 from oncely.alerts.budget import Alert
-from oncely.alerts.budget_table import DynamoAlertBudget
-from oncely.alerts.sns import SnsNotifier
+from oncely.alerts.budgeted_notifier import DynamoAlertBudget, SnsNotifier
 from oncely.aws.business_tables import BusinessTable
 from oncely.aws.clients import AwsClients
 from oncely.aws.objects import S3Objects

@@ -14,7 +14,7 @@ import pytest
 from botocore.config import Config
 
 from oncely.alerts.budget import ALERT_WINDOW, AlertCause, AlertDelivery, AlertKind, CountedAlert
-from oncely.alerts.budget_table import DynamoAlertBudget
+from oncely.alerts.budgeted_notifier import DynamoAlertBudget
 from oncely.aws.client_config import DYNAMODB
 from oncely.aws.system import SystemClock, new_owner_token, random_jitter
 from oncely.core.inserter import UniqueWindow, WindowTaken

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Protocol, TypeVar
 
-from oncely.alerts.budget_table import DynamoAlertBudget
+from oncely.alerts.budgeted_notifier import DynamoAlertBudget
 from oncely.alerts.review_alerts import ReviewAlerter
 from oncely.app import App
 from oncely.aws.objects import S3Objects

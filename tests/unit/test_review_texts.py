@@ -8,8 +8,8 @@ import pytest
 import typer
 
 from oncely.alerts import alert_texts
+from oncely.alerts.alert_texts import known_facts, open_question
 from oncely.alerts.budget import Alert
-from oncely.alerts.review_texts import known_facts, open_question
 from oncely.cli.main import app
 from oncely.cli.options import parse_time_argument
 from oncely.core.job_row import JobRow

@@ -6,9 +6,8 @@ from typing import Any, cast
 
 import pytest
 
-from oncely.alerts.budget import Alert, Notifier
-from oncely.alerts.budget_table import DynamoAlertBudget
-from oncely.alerts.budgeted_notifier import BudgetedNotifier
+from oncely.alerts.budget import Alert
+from oncely.alerts.budgeted_notifier import BudgetedNotifier, DynamoAlertBudget
 from oncely.alerts.review_alerts import ReviewAlerter
 from oncely.core.attempt import DecisionResult, DecisionWriter, only_for
 from oncely.core.decisions import SWEEP_HOLD, recheck_at
@@ -75,12 +74,12 @@ class DecisionHarness:
         *,
         local: BusinessWrite | None = None,
         store: JobStore | None = None,
-        alerts: Notifier | None = None,
+        alerts: FakeNotifier | None = None,
     ) -> DecisionResult:
         alerter = ReviewAlerter(
             store=store or self.store,
             notifier=lambda: BudgetedNotifier(
-                notifier=alerts or self.alerts,
+                channel=(alerts or self.alerts).notify,
                 budget=DynamoAlertBudget(self.store.aws.clients.dynamodb, JOBS),
                 clock=self.clock,
                 max_alerts=10,
@@ -106,7 +105,7 @@ class DecisionHarness:
         )
 
 
-class FailingNotifier:
+class FailingNotifier(FakeNotifier):
     def notify(self, alert: Alert) -> bool:
         return False
 

@@ -1,5 +1,6 @@
 """Alert texts: impact first, then what is known and unknown, and the command to run next."""
 
+import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -14,10 +15,9 @@ from oncely.alerts.budget import (
     kind_of_key,
     review_kind,
 )
-from oncely.alerts.review_texts import impact, known_facts, open_question
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
-from oncely.core.lifecycle import Status
+from oncely.core.lifecycle import Event, Status
 from oncely.core.repairs import Repair
 from oncely.core.text import format_duration, format_minute, format_time, support_line
 from oncely.plugins.events import EffectChange
@@ -29,7 +29,7 @@ MAX_SUMMARY_LINES: Final = 20
 def review_alert(job: JobRow, *, stack: str, can_look_up: bool = True) -> Alert:
     """The alert for a job that needs review. `can_look_up` if the provider can be asked."""
     lines = [
-        impact(job),
+        _impact(job),
         f"Job: {job.job_key}",
         f"Status: {job.status.label} ({job.status})",
         f"Reason: {support_line(job.last_error or 'no reason was recorded')}",
@@ -240,6 +240,53 @@ def show_command(key: JobKey, stack: str) -> str:
 def lookup_command(key: JobKey, stack: str) -> str:
     """The command that looks up the outcome at the provider and records it."""
     return f"oncely repair '{key}' {Repair.LOOK_UP} --reason 'an alert'{_stack_option(stack)}"
+
+
+def _impact(job: JobRow) -> str:
+    """Whether money or data is at risk, in one sentence."""
+    if _was_contradicted(job):
+        return "The recorded result may be wrong: later evidence contradicts it."
+    if job.result:
+        return "The provider and our business rows may disagree."
+    if job.was_claimed:
+        return "The effect may or may not have happened. It will not be retried automatically."
+    return "Nothing was sent to the provider: no worker ever claimed this job."
+
+
+def known_facts(job: JobRow) -> tuple[str, ...]:
+    """What the row proves."""
+    facts = [
+        f"claimed {job.fence} times; {job.attempts} of these runs may have called the provider",
+        f"provider reference: {job.provider_ref or 'none saved'}",
+    ]
+    if job.result:
+        facts.append(f"recorded result: {support_line(json.dumps(dict(job.result)))}")
+    if job.customer_id:
+        facts.append(f"customer: {job.customer_id}")
+    return tuple(facts)
+
+
+def open_question(job: JobRow) -> str:
+    """What the operator has to find out."""
+    if _was_contradicted(job):
+        return "whether the recorded result or the later evidence is correct"
+    if job.result:
+        return "whether the effect should stand, and what the business rows should say"
+    if job.provider_ref:
+        return f"the outcome of {job.provider_ref} at the provider"
+    if job.was_claimed:
+        return "whether the effect happened: no response of the provider is recorded"
+    if job.awaits_second_operator:
+        return "whether it should run: a second operator must confirm it with reopen"
+    if job.awaits_message:
+        return "which is right: the message or the business rows. A valid message runs the job"
+    return "why no worker claims it"
+
+
+def _was_contradicted(job: JobRow) -> bool:
+    """Whether the last status change took back a recorded result."""
+    changes = [entry.event for entry in job.evidence if entry.from_status != entry.to_status]
+    return changes[-1:] == [Event.CONTRADICT]
 
 
 def _stack_option(stack: str) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Final, Protocol
+from typing import Final
 
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey, job_type_of
@@ -118,10 +118,3 @@ class Alert:
     kind: AlertKind | None = None  # None if the budget does not apply, as for a digest
     names: tuple[str, ...] = ()  # the job keys, or the ids of messages without one
     once: bool = False  # one alert per job: nothing else keeps it from being repeated
-
-
-class Notifier(Protocol):
-    """The channel to the operator."""
-
-    def notify(self, alert: Alert) -> bool:
-        """Send an alert. Returns False if it cannot be delivered now."""

@@ -10,7 +10,7 @@ from functools import cache, cached_property
 from typing import Any, Final, TypeVar
 
 from oncely.alerts.budget import Alert
-from oncely.alerts.sns import SnsNotifier
+from oncely.alerts.budgeted_notifier import SnsNotifier
 from oncely.contracts.contract import AnyContract, providers_of
 from oncely.contracts.resources import JobSettings
 from oncely.contracts.settings import Settings, configured_providers_of
