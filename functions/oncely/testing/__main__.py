@@ -140,7 +140,7 @@ def _print_totals(reports: Sequence[ExplorationReport]) -> int:
     seconds = sum(report.seconds for report in reports)
     sys.stdout.write(
         f"\n{schedules} schedules, {states} distinct states, {sum(faults.values())} faults, "
-        f"{seconds:.0f} s of work: {violations} violate an invariant\n"
+        f"{seconds:.0f} s of CPU time: {violations} violate an invariant\n"
     )
     return 1 if violations else 0
 
