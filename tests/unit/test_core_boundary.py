@@ -33,7 +33,8 @@ FIELDS: Final = frozenset(
     | {"key_answered", "ended_version", "expires_at", "provider_ref", "erasure_requested_at"}
 )
 MAKES_ROWS: Final = {
-    "history/restore.py": "the image of an archived row",
+    "history/lines.py": "the row of an archived line",
+    "history/restore.py": "the same, as a replacement table gets it",
     "history/erasure_log.py": "an archived row whose data was erased since",
     "operate/second_operator_rules.py": "a job that waits for a second operator to send it",
 }

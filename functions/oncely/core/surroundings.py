@@ -12,7 +12,7 @@ from oncely.core.keys import JobKey
 from oncely.core.profiles import EndpointGroup, RetryPolicy
 
 # With more members than `JobType` has: the core hands it over, and does not look inside.
-AnyContract: TypeAlias = Any
+GatedContract: TypeAlias = Any
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +29,7 @@ class JobGate(Protocol):
 
     def enter(
         self,
-        contract: AnyContract,
+        contract: GatedContract,
         group: EndpointGroup = EndpointGroup.EFFECTS,
         *,
         deadline: datetime | None = None,
@@ -40,14 +40,14 @@ class JobGate(Protocol):
         """Return the slot of a run that sends nothing."""
 
     def hold(
-        self, contract: AnyContract, group: EndpointGroup = EndpointGroup.EFFECTS
+        self, contract: GatedContract, group: EndpointGroup = EndpointGroup.EFFECTS
     ) -> Hold | None:
         """Why a request must not be sent now. Called right before each effect as well."""
 
-    def policy_for(self, job: JobRow, contract: AnyContract) -> RetryPolicy:
+    def policy_for(self, job: JobRow, contract: GatedContract) -> RetryPolicy:
         """The policy of a job. The time in which it was held does not count as age."""
 
-    def held_time(self, job: JobRow, contract: AnyContract) -> timedelta:
+    def held_time(self, job: JobRow, contract: GatedContract) -> timedelta:
         """How long jobs like this one were held since its age began."""
 
 
