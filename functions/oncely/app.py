@@ -331,12 +331,7 @@ class App:
         """The service that closes gaps in the history with a scan of the table."""
         from oncely.history.writer import Backfill
 
-        return Backfill(
-            scan=self.ports.row_scan,
-            archive=self.ports.history,
-            clock=self.ports.clock,
-            erasure_log=self.ports.erasure_log,
-        )
+        return Backfill(app=self)
 
     @cached_property
     def table_initializer(self) -> "TableInitializer":

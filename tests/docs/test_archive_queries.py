@@ -10,7 +10,7 @@ from oncely.core.actors import operator_actor
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status
 from oncely.history.lines import LINE_FIELDS, UNKNOWN_JOB_TYPE
-from oncely.history.stream_records import batch_name, row_changes
+from oncely.history.stream_records import batch_name, lines_of_records
 from oncely.jobs.shipped import SHIPPED_JOBS
 from tests.support.duckdb_queries import ENDED_QUERY, OPERATOR_QUERY, ORDER_QUERY, query, sql_blocks
 from tests.support.stream import FakeS3, finish_job, stream_record
@@ -71,7 +71,7 @@ def folder(tmp_path: Path) -> Path:
     # At least once: a bisected batch, and one that was retried.
     for batch in (records, records[:3], records[3:], records):
         name = batch_name(batch, generation="table-1")
-        writer.write(row_changes(batch), generation="table-1", batch=name)
+        writer.write(lines_of_records(batch, generation="table-1"), batch=name)
     for key, body in s3.objects.items():
         path = tmp_path / key
         path.parent.mkdir(parents=True, exist_ok=True)

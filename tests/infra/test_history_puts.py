@@ -9,7 +9,7 @@ from typing import Any
 
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status
-from oncely.history.stream_records import batch_name, row_changes
+from oncely.history.stream_records import batch_name, lines_of_records
 from oncely.jobs.shipped import SHIPPED_JOBS
 from tests.infra.assembly import Assembly
 from tests.support.stream import FakeS3, finish_job, stream_record
@@ -33,7 +33,7 @@ def test_history_writes_at_most_one_object_per_fifty_jobs(prod: Assembly) -> Non
 
     for batch in batches(records, max_records=stream["BatchSize"]):
         name = batch_name(batch, generation="table")
-        writer.write(row_changes(batch), generation="table", batch=name)
+        writer.write(lines_of_records(batch, generation="table"), batch=name)
 
     assert s3.puts / jobs <= 0.02, f"{s3.puts} objects for {jobs} jobs"
     assert len([line for line in s3.lines() if line.status == "finished"]) == jobs

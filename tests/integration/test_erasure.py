@@ -321,6 +321,8 @@ def test_backfill_does_not_bring_data_back(used: ErasableStack) -> None:
 
     old_rows: Any = SimpleNamespace(pages=lambda **_: iter((page,)))
 
-    replace(used.app.backfill, scan=old_rows).run(generation="table-1")
+    app = used.app
+    app.ports.row_scan = old_rows
+    app.backfill.run(generation="table-1")
 
     assert used.places_of(*MARKS) == set()

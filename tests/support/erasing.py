@@ -16,7 +16,7 @@ from oncely.core.keys import JobKey
 from oncely.history.archive import HistoryArchive
 from oncely.history.erasure_log import ARCHIVER_TIMEOUT, ErasureLog, Person
 from oncely.history.row_scan import RowScan
-from oncely.history.stream_records import batch_name, row_changes
+from oncely.history.stream_records import batch_name, lines_of_records
 from oncely.operate.erase import ErasableArchive, Erasure
 from oncely.operate.rejects import RejectArchive
 from oncely.reconcile.due_index import DueIndex
@@ -110,7 +110,7 @@ class ErasableStack:
         name = batch_name(self.records, generation="table-1")
         for _ in range(2):
             self.app.history_writer.write(
-                row_changes(self.records), generation="table-1", batch=name
+                lines_of_records(self.records, generation="table-1"), batch=name
             )
         self.records = []
 

@@ -16,7 +16,7 @@ from oncely.handlers import archive_history
 from oncely.history.archive import HistoryArchive
 from oncely.history.gaps import HistoryGap, gap_from_failure
 from oncely.history.lines import HistoryLine, HistoryRecordType
-from oncely.history.stream_records import batch_name, row_changes
+from oncely.history.stream_records import batch_name, lines_of_records
 from oncely.history.table_generation import TableGenerationReader
 from oncely.history.writer import HistoryWriter
 from tests.support.in_memory_stack import InMemoryStack
@@ -40,7 +40,7 @@ def writer(s3: FakeS3) -> HistoryWriter:
 
 def write(writer: HistoryWriter, records: list[dict[str, Any]]) -> int:
     name = batch_name(records, generation=TABLE)
-    return writer.write(row_changes(records), generation=TABLE, batch=name)
+    return writer.write(lines_of_records(records, generation=TABLE), batch=name)
 
 
 def test_batch_is_one_object_per_day_and_type(writer: HistoryWriter, s3: FakeS3) -> None:

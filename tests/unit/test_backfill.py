@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -56,8 +56,8 @@ def history() -> HistoryArchive:
     return InMemoryStack().history
 
 
-def make_backfill(history: HistoryArchive, scan: FakeScan) -> Backfill:
-    world = InMemoryStack(clock=FakeClock(NOW))
+def make_backfill(history: HistoryArchive, scan: FakeScan, *, now: datetime = NOW) -> Backfill:
+    world = InMemoryStack(clock=FakeClock(now))
     app = world.app(row_scan=scan, history=history)
     return replace(app.backfill, max_buffered_lines=2)
 
@@ -102,8 +102,8 @@ def test_interrupted_scan_resumes_and_closes_only_older_gaps(history: HistoryArc
     assert [gap.name for gap in history.open_gaps()] == ["old"]
     history.record_gap(HistoryGap(name="new", recorded_at=NOW + timedelta(seconds=1)))
 
-    late = make_backfill(history, FakeScan(make_rows(6)))
-    done = replace(late, clock=FakeClock(NOW + DAY)).run(generation=TABLE)
+    late = make_backfill(history, FakeScan(make_rows(6)), now=NOW + DAY)
+    done = late.run(generation=TABLE)
 
     assert keys(history) == list("012345")
     assert done.progress.rows == 6

@@ -10,7 +10,7 @@ from typer.testing import Result
 from oncely.core.table_identity import TableIdentity
 from oncely.history.checker import Rule
 from oncely.history.gaps import HistoryGap
-from oncely.history.stream_records import row_changes
+from oncely.history.stream_records import lines_of_records
 from tests.support.cli import FakeStackConnection, run_cli
 from tests.support.fakes import START, T1, T2, FakeIdentityTable
 from tests.support.in_memory_stack import InMemoryStack
@@ -41,7 +41,7 @@ def test_history_of_order_is_shown_oldest_first(stack: FakeStackConnection) -> N
     ended = finish_job(old, NOW + timedelta(hours=1))
     records = [stream_record(old, ended), stream_record(None, old)]
     for batch in ("a", "b"):  # at least once
-        stack.app.history_writer.write(row_changes(records), generation="table-1", batch=batch)
+        stack.app.history_writer.write(lines_of_records(records, generation="table-1"), batch=batch)
 
     result = archive_cli(stack, "about", "18452", "--json")
 
@@ -99,11 +99,11 @@ def test_verify_names_key_and_rule_of_broken_history(stack: FakeStackConnection)
         [stream_record(None, old), stream_record(old, ended)],
         stream_record(ended, again),
     )
-    stack.app.history_writer.write(row_changes(legal), generation="table-1", batch="a")
+    stack.app.history_writer.write(lines_of_records(legal, generation="table-1"), batch="a")
     assert archive_cli(stack, "verify").stdout == "No history breaks a rule.\n"
     assert archive_cli(stack, "verify", "--json").stdout == ""
 
-    stack.app.history_writer.write(row_changes([broken]), generation="table-1", batch="b")
+    stack.app.history_writer.write(lines_of_records([broken], generation="table-1"), batch="b")
 
     shown = archive_cli(stack, "verify")
     assert shown.exit_code == 4

@@ -9,7 +9,7 @@ from oncely.app import App, app_from_env
 from oncely.handlers.lambda_init import once
 from oncely.handlers.telemetry import instrumented, telemetry
 from oncely.history.gaps import gap_from_failure
-from oncely.history.stream_records import batch_name, row_changes
+from oncely.history.stream_records import batch_name, lines_of_records
 
 _QUEUE: Final = "aws:sqs"
 
@@ -38,10 +38,10 @@ def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
 
 def _write(records: list[dict[str, Any]]) -> None:
     table = get_app().ports.table_generation(records[0]["eventSourceARN"])
-    changes = row_changes(records)
+    lines = lines_of_records(records, generation=table)
     name = batch_name(records, generation=table)
-    objects = get_app().history_writer.write(changes, generation=table, batch=name)
-    telemetry().history_written(changes=len(changes), objects=objects)
+    objects = get_app().history_writer.write(lines, batch=name)
+    telemetry().history_written(lines=len(lines), objects=objects)
 
 
 def _record_gaps(records: list[dict[str, Any]]) -> None:

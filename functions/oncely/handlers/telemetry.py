@@ -249,8 +249,8 @@ class Telemetry:
         self.logger.error("not published", extra=extra)
         self._count(signals.PUBLISH_FAILED)
 
-    def history_written(self, *, changes: int, objects: int) -> None:
-        self.logger.info("history", extra={"changes": changes, "objects": objects})
+    def history_written(self, *, lines: int, objects: int) -> None:
+        self.logger.info("history", extra={"lines": lines, "objects": objects})
 
     def history_gap(self, gap: "HistoryGap") -> None:
         self.logger.error("history gap", extra={"gap": gap.to_dict()})

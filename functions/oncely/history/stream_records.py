@@ -1,8 +1,7 @@
-"""Parses records of the job table's stream as row changes."""
+"""History lines of the records in the job table's stream."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -17,32 +16,11 @@ from oncely.history.lines import HistoryLine, history_line, unreadable_line
 _TTL: Final = "dynamodb.amazonaws.com"
 
 
-@dataclass(frozen=True, kw_only=True)
-class RowChange:
-    """One write of one row. `unreadable` if this version cannot read the new row."""
-
-    job_key: str
-    at: datetime  # when it was written, to the second
-    old: JobRow | None = None
-    new: JobRow | None = None
-    expired: bool = False
-    unreadable: bool = False
-    version: int | None = None  # of an unreadable row, if known
-
-    def to_history_line(self, generation: str) -> HistoryLine | None:
-        """The history line of this write. Returns None if the history does not record it."""
-        if self.unreadable:
-            return unreadable_line(
-                self.job_key, generation=generation, at=self.at, version=self.version
-            )
-        return history_line(
-            self.old, self.new, generation=generation, at=self.at, expired=self.expired
-        )
-
-
-def row_changes(records: Sequence[Mapping[str, Any]]) -> list[RowChange]:
-    """The changes of job rows, without other items of the table, such as leases."""
-    return [_to_row_change(one) for one in records if is_job_type(_key(one).partition(":")[0])]
+def lines_of_records(records: Sequence[Mapping[str, Any]], *, generation: str) -> list[HistoryLine]:
+    """The lines that the history keeps of these changes. Leases and other items have none."""
+    of_jobs = (one for one in records if is_job_type(_key(one).partition(":")[0]))
+    lines = (_to_line(one, generation) for one in of_jobs)
+    return [line for line in lines if line is not None]
 
 
 def batch_name(records: Sequence[Mapping[str, Any]], *, generation: str) -> str:
@@ -55,24 +33,21 @@ def _key(record: Mapping[str, Any]) -> str:
     return str(record["dynamodb"]["Keys"]["job_key"]["S"])
 
 
-def _to_row_change(record: Mapping[str, Any]) -> RowChange:
+def _to_line(record: Mapping[str, Any], generation: str) -> HistoryLine | None:
     content = record["dynamodb"]
-    key = _key(record)
     at = datetime.fromtimestamp(float(content["ApproximateCreationDateTime"]), UTC)
     old, new = content.get("OldImage"), content.get("NewImage")
+    expired = record.get("userIdentity", {}).get("principalId") == _TTL
     try:
-        if new is not None:
-            # An unreadable old row may add a line, never lose one.
-            return RowChange(
-                job_key=key, at=at, old=_deserialize_or_none(old), new=deserialize_job(new)
-            )
-        before = None if old is None else deserialize_job(old)
-        expired = record.get("userIdentity", {}).get("principalId") == _TTL
-        return RowChange(job_key=key, at=at, old=before, expired=expired)
+        after = None if new is None else deserialize_job(new)
+        # An unreadable row before a change may add a line, never lose one.
+        before = _deserialize_or_none(old) if after else deserialize_job(old)
     except UnreadableRowError:
-        if is_unmarked(new or old or {}):
-            return RowChange(job_key=key, at=at)
-        return RowChange(job_key=key, at=at, unreadable=True, version=row_version(new or old or {}))
+        row = new or old
+        if is_unmarked(row):
+            return None
+        return unreadable_line(_key(record), generation=generation, at=at, version=row_version(row))
+    return history_line(before, after, generation=generation, at=at, expired=expired)
 
 
 def _deserialize_or_none(row: Mapping[str, Any] | None) -> JobRow | None:

@@ -4,15 +4,17 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from oncely.core.schedule import Clock
 from oncely.history.archive import HistoryArchive
 from oncely.history.erasure_log import RECENT, ErasureLog
 from oncely.history.gaps import BackfillProgress, HistoryGap
 from oncely.history.lines import HistoryLine, backfill_line, unreadable_line
-from oncely.history.row_scan import RowPage, RowScan
-from oncely.history.stream_records import RowChange
+from oncely.history.row_scan import RowPage
+
+if TYPE_CHECKING:
+    from oncely.app import App
 
 
 @dataclass(frozen=True)
@@ -26,17 +28,15 @@ class HistoryWriter:
     erasure_log: ErasureLog
     clock: Clock
 
-    def write(self, changes: Iterable[RowChange], *, generation: str, batch: str) -> int:
+    def write(self, lines: Sequence[HistoryLine], *, batch: str) -> int:
         """Write the lines of a batch, and return the number of objects.
 
         `batch` is the same when the batch is retried.
         """
-        lines = (change.to_history_line(generation) for change in changes)
-        written = [line for line in lines if line is not None]
-        if not written:
+        if not lines:
             return 0
         erased = self.erasure_log.erased(since=(self.clock.now() - RECENT).date())
-        groups = group_lines(erased.redact(written))
+        groups = group_lines(erased.redact(lines))
         for (hour, job_type), group in groups.items():
             first, last = group[0].at, group[-1].at
             # Times first, so that readers find an hour without listing the whole day.
@@ -75,10 +75,7 @@ class BackfillResult:
 class Backfill:
     """Scans the job table to close gaps. Safe to interrupt and to repeat."""
 
-    scan: RowScan
-    archive: HistoryArchive
-    clock: Clock
-    erasure_log: ErasureLog
+    app: "App"
     max_buffered_lines: int = MAX_BUFFERED_LINES
 
     def run(
@@ -91,14 +88,14 @@ class Backfill:
     ) -> BackfillResult:
         """Write a line for each row that changed since `rows_from`, or for all; then close gaps."""
         progress = BackfillProgress(
-            generation=generation, started_at=self.clock.now(), rows_from=rows_from
+            generation=generation, started_at=self.app.ports.clock.now(), rows_from=rows_from
         )
-        earlier = None if dry_run else self.archive.backfill_progress()
+        earlier = None if dry_run else self.app.ports.history.backfill_progress()
         if earlier is not None and earlier.can_continue_as(progress):
             progress = earlier
         waiting: list[HistoryLine] = []
-        for page in self.scan.pages(after=progress.after):
-            lines = _history_lines(page, progress, now=self.clock.now())
+        for page in self.app.ports.row_scan.pages(after=progress.after):
+            lines = _history_lines(page, progress, now=self.app.ports.clock.now())
             waiting.extend(lines)
             progress = replace(
                 progress,
@@ -120,16 +117,16 @@ class Backfill:
         # The same names when an interrupted scan resumes.
         name = f"backfill-{progress.started_at:%Y%m%dT%H%M%S}-{progress.batches:06d}"
         groups: defaultdict[tuple[date, str], list[HistoryLine]] = defaultdict(list)
-        for line in self.erasure_log.erased().redact(lines):
+        for line in self.app.ports.erasure_log.erased().redact(lines):
             groups[line.at.astimezone(UTC).date(), line.job_type].append(line)
         for (day, job_type), group in groups.items():
-            self.archive.put(day, job_type, name, group)
+            self.app.ports.history.put(day, job_type, name, group)
         written = replace(progress, batches=progress.batches + 1)
-        self.archive.save_backfill(written)
+        self.app.ports.history.save_backfill(written)
         return written
 
     def _close_gaps(self, progress: BackfillProgress, *, dry_run: bool) -> BackfillResult:
-        gaps = self.archive.open_gaps()
+        gaps = self.app.ports.history.open_gaps()
         closed = tuple(
             gap
             for gap in gaps
@@ -137,7 +134,7 @@ class Backfill:
         )
         if not dry_run:
             for gap in closed:
-                self.archive.close_gap(gap, at=self.clock.now())
+                self.app.ports.history.close_gap(gap, at=self.app.ports.clock.now())
         left = tuple(gap for gap in gaps if gap not in closed)
         return BackfillResult(progress=progress, closed=closed, still_open=left)
 

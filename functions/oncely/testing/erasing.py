@@ -13,9 +13,10 @@ from oncely.core.errors import InvalidRequestError
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
 from oncely.history.erasure_log import ARCHIVER_TIMEOUT, ErasedJobs, Person
-from oncely.history.stream_records import RowChange
+from oncely.history.lines import HistoryLine, history_line
 from oncely.operate.erase import Erasure
 from oncely.testing.base_simulation import END_FAULTS
+from oncely.testing.restored_table import GENERATION
 from oncely.testing.simulated_services import ARCHIVE
 from oncely.testing.tasks import SimulatedProcess, Task
 
@@ -32,7 +33,7 @@ class SimulatedErasure:
     """The stream, its archiver, and one erasure that is repeated until it is complete."""
 
     world: "Simulation"
-    changes: list[RowChange] = field(default_factory=list)
+    lines: list[HistoryLine] = field(default_factory=list)  # in the stream
     archiving: bool = False
     erasing: int = 0
     tables_done: Erasure | None = None
@@ -43,7 +44,7 @@ class SimulatedErasure:
     _batches: int = 0
 
     def on_write(self, key: JobKey) -> None:
-        """Add the change to the stream."""
+        """Add the line of a change to the stream."""
         if self.world.scenario.erases is None:
             return
         if (restored := self.world.table.restored_rows) is not None:
@@ -51,13 +52,14 @@ class SimulatedErasure:
         old, new = self._rows.get(key), self.world.job(key)
         if new is None or new == old:
             return
-        self.changes.append(RowChange(job_key=key, at=self.world.schedule.now, old=old, new=new))
+        line = history_line(old, new, generation=GENERATION, at=self.world.schedule.now)
+        self.lines += [] if line is None else [line]
         self._rows[key] = new
 
     def tasks(self) -> Iterator[Task]:
         """Yield the next batch of the stream, and the next part of the erasure."""
         schedule, person = self.world.schedule, self.world.scenario.erases
-        if self.changes and not self.archiving:
+        if self.lines and not self.archiving:
             yield Task("archive", schedule.now, self._begin_archiver)
         if person is None or self.complete or self.erasing >= _MAX_CONCURRENT:
             return
@@ -88,7 +90,7 @@ class SimulatedErasure:
         """Return the state that determines what follows."""
         if self.world.scenario.erases is None:
             return None
-        own = (self.changes, self.archiving, self.erasing, self.tables_done, self.complete)
+        own = (self.lines, self.archiving, self.erasing, self.tables_done, self.complete)
         return (own, self.required, self._batches, self.world.ports.archive_state())
 
     def has_erased(self, key: JobKey) -> bool:
@@ -100,7 +102,7 @@ class SimulatedErasure:
             return self.world.ports.erasure_log.erased()
 
     def _begin_archiver(self) -> SimulatedProcess:
-        batch, self.archiving = list(self.changes), True
+        batch, self.archiving = list(self.lines), True
         self._batches += 1
         name = str(self._batches)
         process = self.world.new_process("h", lambda: self._archive(batch, name), name)
@@ -108,11 +110,11 @@ class SimulatedErasure:
         process.latest_call_at = process.killed_at = self.world.schedule.now + ARCHIVER_TIMEOUT
         return process
 
-    def _archive(self, batch: list[RowChange], name: str) -> None:
+    def _archive(self, batch: list[HistoryLine], name: str) -> None:
         try:
             with self.world.tolerate_unavailable():
-                self.world.app.history_writer.write(batch, generation="T1", batch=name)
-                del self.changes[: len(batch)]
+                self.world.app.history_writer.write(batch, batch=name)
+                del self.lines[: len(batch)]
         finally:
             # Lambda retries a batch, and starts no other before.
             self.archiving = False
