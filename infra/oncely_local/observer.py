@@ -12,6 +12,7 @@ from oncely.core.lifecycle import Status
 from oncely.gates.table import GateTable
 from oncely.history.archive import HistoryArchive
 from oncely.history.verify import verify_history
+from oncely.operate.rejects import REJECT_SUFFIX, REJECTS_PREFIX
 from oncely.testing.sandbox import EffectState, Sandbox
 from oncely_local.stack import LocalStack
 from oncely_local.verdict import DemoFinalState, JobSnapshot, types_with_effect
@@ -127,24 +128,22 @@ class Observer:
         )
 
     def history(self) -> dict[str, str | None]:
-        return {key: line.status for key, line in self._history_reader().newest().items()}
+        return {key: line.status for key, line in HistoryArchive(self._objects()).newest().items()}
 
     def broken_rules(self) -> tuple[str, ...]:
-        return tuple(str(one) for one in verify_history(self._history_reader().lines()))
+        return tuple(str(one) for one in verify_history(HistoryArchive(self._objects()).lines()))
 
-    def _history_reader(self) -> HistoryArchive:
+    def _objects(self) -> S3Objects:
         bucket = self.stack.outputs["ArchiveBucketName"]
-        return HistoryArchive(S3Objects(self.stack.account.client("s3"), bucket))
+        return S3Objects(self.stack.account.client("s3"), bucket)
 
     def rejects(self) -> list[str]:
-        s3, bucket = self.stack.account.client("s3"), self.stack.outputs["ArchiveBucketName"]
-        pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix="rejects/")
-        keys = (one["Key"] for page in pages for one in page.get("Contents", []))
-        names = {key for key in keys if key.endswith(".json")}  # not the index by job
+        objects = self._objects()
+        # Not the index by job.
+        names = {key for key, _ in objects.list(REJECTS_PREFIX) if key.endswith(REJECT_SUFFIX)}
 
         def body(name: str) -> str:
-            content = json.load(s3.get_object(Bucket=bucket, Key=name)["Body"])
-            return str(content["body"])
+            return str(json.loads(objects.read(name))["body"])
 
         new = sorted(names - set(self._rejects))
         with ThreadPoolExecutor(_READ_CONCURRENCY) as pool:

@@ -343,17 +343,7 @@ def _order_key(line: HistoryLine) -> tuple[str, int, str, int]:
 
 
 def _to_json(value: object) -> object:
-    match value:
-        case datetime():
-            return format_time(value)
-        case tuple():
-            return list(value)
-        case Mapping():
-            return dict(value)
-        case StrEnum():
-            return str(value)
-        case _:
-            return value
+    return format_time(value) if isinstance(value, datetime) else value
 
 
 def _from_json(name: str, value: Any) -> object:  # noqa: ANN401  # JSON

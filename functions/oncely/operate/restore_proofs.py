@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from oncely.core.job_row import JobRow
 from oncely.core.results import Created, ForgedRow, Swapped
 from oncely.core.table_identity import TableIdentity
-from oncely.history.erasure_log import ErasedJobs, erase_restored
+from oncely.history.erasure_log import erase_restored
 from oncely.history.lines import HistoryLine
 from oncely.history.restore import is_unreadable, restore_row
 
@@ -72,8 +72,7 @@ class ProofRestorer:
         deployment = _choose_deployment(found, newest.values(), identity)
         if isinstance(deployment, RestoreRefused):
             return deployment
-        changes = self._restored_rows(newest, deployment)
-        return self._declare(found, deployment, changes, replays_for, dry_run, report)
+        return self._declare(found, deployment, newest, replays_for, dry_run, report)
 
     def _declare_refusal(self, found: TableIdentity | None) -> str | None:
         table = self.app.ports.table_identity
@@ -94,7 +93,7 @@ class ProofRestorer:
         self,
         found: TableIdentity | None,
         deployment: str,
-        changes: "Iterator[tuple[JobRow | None, JobRow | None]]",
+        newest: dict[str, HistoryLine],
         replays_for: timedelta,
         dry_run: bool,  # noqa: FBT001  # the same
         report: ReportProgress,
@@ -111,7 +110,14 @@ class ProofRestorer:
             tag_key=tag_key or ports.new_identity() + ports.new_identity(),
         )
         declaration = Declaration(identity=identity)
-        for before, after in self._erase_again(changes, ports.erasure_log.erased()):
+        erased = ports.erasure_log.erased()
+        for before, line in self._rows_and_lines(newest):
+            now = ports.clock.now()
+            restored = restore_row(before, line, deployment=deployment, now=now)
+            # A backup may be older than an erasure: the write that restores removes the data.
+            row = restored or before
+            kept = None if row is None else erase_restored(row, erased, now=now)
+            after = restored if kept == row else kept
             declaration = replace(
                 declaration,
                 rows_read=declaration.rows_read + (before is not None),
@@ -131,28 +137,17 @@ class ProofRestorer:
             return RestoreRefused(why)
         return replace(declaration, identity=identity)
 
-    def _restored_rows(
-        self, newest: dict[str, HistoryLine], deployment: str
-    ) -> Iterator[tuple[JobRow | None, JobRow | None]]:
-        clock = self.app.ports.clock
+    def _rows_and_lines(
+        self, newest: dict[str, HistoryLine]
+    ) -> Iterator[tuple[JobRow | None, HistoryLine | None]]:
+        """Yield every row of the table with its newest line, then the lines without a row."""
         for page in self.app.ports.row_scan.pages():
             for row in page.jobs:
-                line = newest.pop(row.job_key, None)
-                yield row, restore_row(row, line, deployment=deployment, now=clock.now())
+                yield row, newest.pop(row.job_key, None)
             for key, _ in page.unreadable:
                 newest.pop(key, None)  # a newer version's row: no worker can claim it
         for line in newest.values():
-            yield None, restore_row(None, line, deployment=deployment, now=clock.now())
-
-    def _erase_again(
-        self, changes: Iterator[tuple[JobRow | None, JobRow | None]], erased: ErasedJobs
-    ) -> Iterator[tuple[JobRow | None, JobRow | None]]:
-        """A backup may be older than an erasure: remove the data with the write that restores."""
-        clock = self.app.ports.clock
-        for before, after in changes:
-            row = after or before
-            kept = None if row is None else erase_restored(row, erased, now=clock.now())
-            yield before, after if kept == row else kept
+            yield None, line
 
     def _write(self, before: JobRow | None, after: JobRow) -> bool:
         store = self.app.ports.job_store()
