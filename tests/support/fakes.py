@@ -1,6 +1,6 @@
 """Small fakes: a clock to move, and queues to inspect."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -14,7 +14,6 @@ from oncely.core.keys import JobKey
 from oncely.core.table_guard import TableGuard
 from oncely.core.table_identity import TableFacts, TableIdentity, TableOpen, TableState
 from oncely.operate.overview import QueuedMessages, Series
-from oncely.operate.rejects import StoredReject
 from oncely.plugins.events import EffectChange
 
 START = datetime(2026, 11, 16, 3, 0, tzinfo=UTC)
@@ -135,37 +134,6 @@ class FakeIdentityTable:
         self.item = identity
         self.writes.append(identity)
         return True
-
-
-@dataclass
-class MemoryRejects:
-    stored: list[StoredReject] = field(default_factory=list)
-    of_jobs: dict[str, list[str]] = field(default_factory=dict)  # names by job key
-    resends: dict[str, str] = field(default_factory=dict)  # actors by name
-
-    def add(self, name: str, body: str, *, at: datetime = START) -> None:
-        one = StoredReject(name=name, at=at, body=body, reason="amount is text", queue="payments")
-        self.stored.append(one)
-
-    def recent_rejects(self, *, since: datetime, until: datetime, limit: int) -> list[StoredReject]:
-        found = [one for one in self.stored if since <= one.at <= until]
-        return sorted(found, key=lambda one: one.at, reverse=True)[:limit]
-
-    def read_reject(self, name: str) -> StoredReject | None:
-        return next((one for one in self.stored if one.name == name), None)
-
-    def count_rejects(self, *, since: datetime, until: datetime, limit: int) -> int:
-        return len(self.recent_rejects(since=since, until=until, limit=limit))
-
-    def job_rejects(self, job_key: str, *, limit: int) -> list[StoredReject]:
-        names = self.of_jobs.get(job_key, [])
-        return [one for one in reversed(self.stored) if one.name in names][:limit]
-
-    def resent(self, names: Collection[str]) -> frozenset[str]:
-        return frozenset(names) & self.resends.keys()
-
-    def reserve_resend(self, name: str, *, actor: str) -> bool:
-        return self.resends.setdefault(name, actor) is actor
 
 
 class UnreachableS3:

@@ -49,7 +49,6 @@ from tests.support.fakes import (
     FakeTableGuard,
     MemoryMetrics,
     MemoryQueueDepths,
-    MemoryRejects,
     SequentialTokens,
 )
 from tests.support.mail import MemoryMail
@@ -59,6 +58,7 @@ from tests.support.stored_rows import (
     InspectableStore,
     StoredBulkRuns,
     StoredErasureLog,
+    StoredRejects,
     StoredRows,
     new_account,
 )
@@ -209,6 +209,7 @@ class InMemoryStack:
         self.history = HistoryArchive(objects)
         self.erasure_log = StoredErasureLog(objects)
         self.bulk_runs = StoredBulkRuns(objects)
+        self.rejects = StoredRejects(objects)
         if self.crm is None:
             self.crm = InProcessCrm(self.clock)
         for one in (self.payments, *self.other_payments.values()):
@@ -233,7 +234,7 @@ class InMemoryStack:
             "clock": self.clock,
             "access_log_key": lambda: "key of the access log",
             "secret": lambda name: f"secret of {name}",
-            "stored_rejects": MemoryRejects(),
+            "stored_rejects": self.rejects,
             "hourly_metrics": MemoryMetrics(),
             "queue_depths": MemoryQueueDepths(),
             "new_token": self.tokens,

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from datetime import datetime
 from functools import cached_property
 from typing import Any, Final, cast
 
@@ -16,6 +17,7 @@ from oncely.core.store import JobStore
 from oncely.history.erasure_log import ErasureLog
 from oncely.operate.bulk_runs import BulkRuns
 from oncely.operate.own_tables import GATES, JOBS
+from oncely.operate.rejects import RejectArchive
 from oncely.testing.memory_aws.account import MemoryAws
 from oncely.testing.memory_aws.dynamodb import Item, MemoryDynamo
 from oncely.testing.memory_aws.services import MemoryBucket, Now
@@ -131,6 +133,24 @@ class StoredBulkRuns(BulkRuns):
         """The runs by their id, as JSON."""
         objects = _objects(self.objects, "bulk/")
         return {name.removesuffix(".json"): body for name, body in objects.items()}
+
+
+class StoredRejects(RejectArchive):
+    """The shipped rejects in the archive, and who resent them."""
+
+    def add(self, name: str, body: str, *, at: datetime = START, job_key: str = "") -> None:
+        """Add a reject that was written then."""
+        reject = {"body": body, "reason": "amount is text", "queue": "payments"}
+        named = {"job_key": job_key} if job_key else {}
+        client: Any = self.objects.client  # in memory
+        now, client.now = client.now, lambda: at
+        self.save_reject(name.rpartition("/")[2], reject | named, at=at)
+        client.now = now
+
+    @property
+    def resends(self) -> dict[str, str]:
+        """The operators by the names of what they resent."""
+        return _objects(self.objects, "rejects/resent/")
 
 
 class StoredErasureLog(ErasureLog):

@@ -1,7 +1,7 @@
 """`oncely rejects`: each rejected message with its reason, and sending it corrected."""
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -12,7 +12,7 @@ from oncely.app import App
 from oncely.aws.objects import S3Objects
 from oncely.operate.rejects import RejectArchive
 from tests.support.cli import FakeStackConnection, run_cli
-from tests.support.fakes import START, MemoryRejects, UnreachableS3
+from tests.support.fakes import START, UnreachableS3
 from tests.support.in_memory_stack import InMemoryStack
 
 NAME = "2026/11/16/4f7b"
@@ -20,7 +20,10 @@ NAME = "2026/11/16/4f7b"
 
 @dataclass
 class RejectingStack(FakeStackConnection):
-    rejects: Any = field(default_factory=MemoryRejects)
+    rejects: Any = None
+
+    def __post_init__(self) -> None:
+        self.rejects = self.world.rejects
 
     @property
     def app(self) -> App:
@@ -43,7 +46,7 @@ def body(**changes: Any) -> str:  # noqa: ANN401  # JSON
 def test_rejects_are_listed_with_reason_time_and_job(stack: RejectingStack) -> None:
     stack.rejects.add(NAME, body())
     stack.rejects.add("2026/11/15/old", "{", at=START - timedelta(days=1))
-    stack.rejects.add("2026/10/15/older", "{", at=START - timedelta(days=30))
+    stack.rejects.add("2026/10/17/older", "{", at=START - timedelta(days=30))
 
     text = rejects_cli(stack, "list").stdout
     lines = [json.loads(line) for line in rejects_cli(stack, "list", "--json").stdout.splitlines()]
@@ -132,8 +135,7 @@ def test_large_reject_waits_for_second_operator(stack: RejectingStack) -> None:
 
 def test_show_prints_rejected_messages_on_the_timeline(stack: RejectingStack) -> None:
     stack.world.add_order()
-    stack.rejects.add(NAME, body())
-    stack.rejects.of_jobs["payment.charge:order_18452"] = [NAME]
+    stack.rejects.add(NAME, body(), job_key="payment.charge:order_18452")
     rejects_cli(stack, "resend", NAME, "--yes")
 
     shown = run_cli("show", "payment.charge:order_18452", connection=stack).stdout

@@ -8,8 +8,9 @@ import pytest
 from oncely.aws.objects import S3Objects
 from oncely.operate.masking import mask_json, unmask_json
 from oncely.operate.rejects import RejectArchive
-from tests.support.fakes import FakeMessageSource, MemoryRejects, UnreachableS3
+from tests.support.fakes import FakeMessageSource, UnreachableS3
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.stored_rows import StoredRejects
 from tests.support.worker import BatchHarness, make_delivery
 from tests.unit.test_access_log import Lines, Page
 from tests.unit.test_bulk_page import log
@@ -24,16 +25,18 @@ def body(**changes: object) -> str:
     return json.dumps({"job": "payment.charge", "v": 1, "order_id": "18452", **changes})
 
 
+CONFLICTING = body(amount=9900, currency="eur")
+
+
 @pytest.fixture
 def page(world: InMemoryStack, monkeypatch: pytest.MonkeyPatch) -> Page:
     return Page(world, monkeypatch)
 
 
 @pytest.fixture
-def rejects(page: Page) -> MemoryRejects:
-    stored: MemoryRejects = page.app.ports.stored_rejects  # type: ignore[assignment]  # a fake
-    stored.add(NAME, body(amount=9900, currency="eur"))
-    return stored
+def rejects(world: InMemoryStack) -> StoredRejects:
+    world.rejects.add(NAME, CONFLICTING)
+    return world.rejects
 
 
 def resend(page: Page, message: str, **more: Any) -> tuple[int, Any]:  # noqa: ANN401  # JSON
@@ -43,7 +46,7 @@ def resend(page: Page, message: str, **more: Any) -> tuple[int, Any]:  # noqa: A
 
 
 def test_edited_message_is_sent_in_the_name_of_the_operator(
-    page: Page, world: InMemoryStack, rejects: MemoryRejects, log: Lines
+    page: Page, world: InMemoryStack, rejects: StoredRejects, log: Lines
 ) -> None:
     status, sent = resend(page, body(amount=1250))
 
@@ -58,7 +61,7 @@ def test_edited_message_is_sent_in_the_name_of_the_operator(
     assert [(one["reject"], one["job_key"]) for one in logged] == [(NAME, KEY)]
 
 
-def test_reject_is_resent_once(page: Page, world: InMemoryStack, rejects: MemoryRejects) -> None:
+def test_reject_is_resent_once(page: Page, world: InMemoryStack, rejects: StoredRejects) -> None:
     assert resend(page, body(amount=1250))[0] == 200
 
     status, refused = resend(page, body(amount=1250))
@@ -69,16 +72,16 @@ def test_reject_is_resent_once(page: Page, world: InMemoryStack, rejects: Memory
 
 
 def test_race_of_two_operators_sends_one_message(
-    page: Page, world: InMemoryStack, rejects: MemoryRejects
+    page: Page, world: InMemoryStack, rejects: StoredRejects
 ) -> None:
     """Both saw it as never resent. The one that loses the conditional write sends nothing."""
 
-    class Late(MemoryRejects):
+    class Late(StoredRejects):
         def reserve_resend(self, name: str, *, actor: str) -> bool:
             rejects.reserve_resend(name, actor="operator:bob")
-            return rejects.reserve_resend(name, actor=actor)
+            return super().reserve_resend(name, actor=actor)
 
-    page.app = world.app(stored_rejects=Late(stored=rejects.stored), user_directory=page.directory)
+    page.app = world.app(stored_rejects=Late(rejects.objects), user_directory=page.directory)
 
     status, lost = resend(page, body(amount=1250))
 
@@ -93,7 +96,7 @@ INVENTED = {"job": "payment.refund", "v": 1, "order_id": "18452", "refund_id": "
 @pytest.mark.parametrize("stored", ['{"hello": "world"}', "{", "[]", '{"job": "payment.charge"}'])
 @pytest.mark.parametrize("edit", [json.dumps({**INVENTED, "amount": 2_500_000}), body()])
 def test_unreadable_reject_is_not_resent(
-    page: Page, world: InMemoryStack, rejects: MemoryRejects, stored: str, edit: str
+    page: Page, world: InMemoryStack, rejects: StoredRejects, stored: str, edit: str
 ) -> None:
     rejects.add("2026/11/16/other", stored)
     status, answer = resend(page, edit, name="2026/11/16/other")
@@ -122,7 +125,7 @@ def test_unreadable_reject_is_not_resent(
     ],
 )
 def test_other_message_is_refused_and_reserves_nothing(
-    page: Page, world: InMemoryStack, rejects: MemoryRejects, message: str, error: str
+    page: Page, world: InMemoryStack, rejects: StoredRejects, message: str, error: str
 ) -> None:
     status, answer = resend(page, message)
     assert (status, error in answer["error"]) == (400, True), answer
@@ -130,7 +133,7 @@ def test_other_message_is_refused_and_reserves_nothing(
 
 
 def test_conflict_with_the_existing_job_reserves_nothing(
-    page: Page, world: InMemoryStack, rejects: MemoryRejects, log: Lines
+    page: Page, world: InMemoryStack, rejects: StoredRejects, log: Lines
 ) -> None:
     world.run(charge_message(amount=1250))
     status, answer = resend(page, body(amount=9900))
@@ -167,10 +170,10 @@ def test_masked_address_that_is_left_alone_is_sent_as_it_came() -> None:
 
 
 def test_conflicting_message_is_on_the_timeline_of_its_job(
-    page: Page, world: InMemoryStack, rejects: MemoryRejects
+    page: Page, world: InMemoryStack, rejects: StoredRejects
 ) -> None:
     world.run(charge_message())
-    rejects.of_jobs[KEY] = [NAME]
+    rejects.add(NAME, CONFLICTING, job_key=KEY)
 
     timeline = json.loads(page.call("GET /api/job", key=KEY)["body"])["timeline"]
 
@@ -191,10 +194,10 @@ def test_reject_names_its_job(
 
 
 def test_job_is_shown_when_the_archive_cannot_be_read(
-    page: Page, world: InMemoryStack, rejects: MemoryRejects
+    page: Page, world: InMemoryStack, rejects: StoredRejects
 ) -> None:
     resend(page, body())
-    rejects.of_jobs[KEY] = [NAME]
+    rejects.add(NAME, CONFLICTING, job_key=KEY)
     readable = json.loads(page.call("GET /api/job", key=KEY)["body"])
     client: Any = UnreachableS3()
     page.app = world.app(stored_rejects=RejectArchive(S3Objects(client, "archive")))
@@ -210,7 +213,7 @@ def test_job_is_shown_when_the_archive_cannot_be_read(
 
 
 def test_refused_resend_does_not_use_up_reject(
-    page: Page, world: InMemoryStack, rejects: MemoryRejects
+    page: Page, world: InMemoryStack, rejects: StoredRejects
 ) -> None:
     name, timed = "2026/11/16/timed", body(run_at="2027-01-01T00:00:00Z")
     rejects.add(name, timed)

@@ -18,7 +18,6 @@ from oncely.core.repairs import Repair
 from oncely.handlers import read_jobs, repair_jobs
 from oncely.operate.bulk_runs import DEFAULT_STATUSES
 from tests.support.cli import FakeStackConnection, FakeSts, run_cli
-from tests.support.fakes import MemoryRejects
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.provider_fault import ProviderFault
 from tests.support.repairs import (
@@ -67,14 +66,13 @@ class Operator(FakeStackConnection):
     """One person on the admin page and on the command line of one stack."""
 
     name: str = ADA
-    rejects: MemoryRejects = field(default_factory=MemoryRejects)
 
     def __post_init__(self) -> None:
         self.clients = {"sts": FakeSts(f"arn:aws:sts::1:assumed-role/Operator/{self.name}")}
 
     @property
     def app(self) -> App:
-        return self.world.app(stored_rejects=self.rejects, user_directory=self)
+        return self.world.app(user_directory=self)
 
     def groups(self, _: str) -> frozenset[str]:
         return frozenset({"operator"})
@@ -272,9 +270,8 @@ def charges(world: InMemoryStack) -> int:
 def operators(route: EffectRoute) -> tuple[InMemoryStack, Operator, Operator]:
     world = route.world()
     world.second_operator_above = "eur:1249"
-    rejects = MemoryRejects()
-    rejects.add(REJECT, WRONG)
-    ada, bob = (Operator(world, name=name, rejects=rejects) for name in (ADA, BOB))
+    world.rejects.add(REJECT, WRONG)
+    ada, bob = (Operator(world, name=name) for name in (ADA, BOB))
     return world, ada, bob
 
 
