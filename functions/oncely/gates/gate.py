@@ -44,7 +44,7 @@ from oncely.gates.rules import (
 )
 from oncely.gates.table import GateTable
 from oncely.plugins.provider import AnyProvider, ProviderSettings
-from oncely.plugins.request_gate import GatedResponse
+from oncely.plugins.request_gate import GatedResponse, RequestGate
 
 _log = logging.getLogger(__name__)
 # A pause must be effective within 10 seconds.
@@ -300,7 +300,7 @@ class Gate:
 
 
 @dataclass(frozen=True)
-class ProviderRequests:
+class ProviderRequests(RequestGate):
     """The gate of one provider, for its client."""
 
     gate: Gate

@@ -1,9 +1,9 @@
 """What the client of a provider uses around each request."""
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from oncely.core.profiles import EndpointGroup
 
@@ -22,26 +22,20 @@ class GatedResponse:
         return self.status is None or self.status >= _SERVER_ERROR
 
 
-class RequestGate(Protocol):
-    """The gate of one provider, as its client sees it."""
+class RequestGate:
+    """The gate of one provider, as its client sees it. This one lets every request through."""
 
+    @contextmanager
     def request(
         self, endpoint: str = "", *, group: EndpointGroup | None = None
-    ) -> AbstractContextManager[GatedResponse]:
+    ) -> Iterator[GatedResponse]:
         """Wait for the turn of a request, and report its response.
 
         Without a group it is that of the run or lookup. A provider that counts all requests
         together has one endpoint. Raises GateClosedError if the request must not be sent.
         """
-
-
-class _Ungated:
-    @contextmanager
-    def request(
-        self, endpoint: str = "", *, group: EndpointGroup | None = None
-    ) -> Iterator[GatedResponse]:
         del endpoint, group
         yield GatedResponse()
 
 
-UNGATED: Final[RequestGate] = _Ungated()
+UNGATED: Final = RequestGate()
