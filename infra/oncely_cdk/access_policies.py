@@ -11,7 +11,7 @@ from constructs import Construct
 
 from oncely.contracts.settings import pascal_case
 from oncely.operate.own_tables import GATES, JOBS
-from oncely_cdk import gate_items, job_items
+from oncely_cdk import job_items
 from oncely_cdk.archive import BULK_RUNS, ERASURES, HISTORY_OBJECTS, REJECTS, RESENT_REJECTS
 from oncely_cdk.encryption_keys import EncryptionKeys
 from oncely_cdk.job_function import policy_statements
@@ -159,7 +159,7 @@ class AccessPolicies(Construct):
         policy.grant(
             "dynamodb:UpdateItem",
             resources=[tables.arn(GATES)],
-            leading_keys=[*gate_items.gates(required.providers), *gate_items.PAUSES],
+            leading_keys=[*job_items.gates(required.providers), *job_items.PAUSES],
         )
         policy.grant("dynamodb:GetItem", resources=tables.arns(required.tables))
         policy.grant("dynamodb:UpdateItem", resources=tables.arns(required.written_tables))
@@ -198,7 +198,7 @@ class AccessPolicies(Construct):
         policy = self._policy("Eraser", "erases personal data; add Reader")
         rows = [job_items.ANY_JOB]
         policy.grant("dynamodb:UpdateItem", resources=self._jobs, leading_keys=rows)
-        pauses = gate_items.PAUSES
+        pauses = job_items.PAUSES
         policy.grant("dynamodb:UpdateItem", resources=[tables.arn(GATES)], leading_keys=pauses)
         # Whether the table is restored and not declared yet.
         policy.grant(

@@ -12,7 +12,7 @@ from constructs import Construct
 
 from oncely.operate.job_index import ATTENTION_INDEX, BY_CUSTOMER, BY_REFERENCE, BY_SUBJECT
 from oncely.operate.own_tables import DUE_INDEX, GATES, JOBS
-from oncely_cdk import gate_items, job_items
+from oncely_cdk import job_items
 from oncely_cdk.job_function import OncelyFunction, create_log_group
 from oncely_cdk.nag import acknowledge
 from oncely_cdk.shared_resources import SharedResources
@@ -211,7 +211,7 @@ class AdminPage(Construct):
         )
         shared.grant_lookup(function)
         function.grant(
-            "dynamodb:UpdateItem", resources=[tables.arn(GATES)], leading_keys=gate_items.PAUSES
+            "dynamodb:UpdateItem", resources=[tables.arn(GATES)], leading_keys=job_items.PAUSES
         )
         # A resubmission is a new row. A dry run reads the rows that a repair would write.
         shared.grant_jobs(function, "PartiQLInsert", leading_keys=[job_items.ANY_JOB])

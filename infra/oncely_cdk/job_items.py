@@ -1,4 +1,4 @@
-"""The keys of the job table's items, for IAM conditions, and rights without such a condition."""
+"""The keys of our tables' items, for IAM conditions, and rights without such a condition."""
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
@@ -9,7 +9,11 @@ from oncely.core.deployment_identity import IDENTITY_KEY
 from oncely.core.inserter import WINDOW_KEY_PREFIX, UniqueWindow, window_values
 from oncely.core.job_row import JobRow, new_job
 from oncely.core.keys import JobKey
+from oncely.core.profiles import EndpointGroup
 from oncely.core.row_items import serialize_job
+from oncely.gates.rules import gate_name
+from oncely.gates.table import PAUSE_KEY_PREFIX
+from oncely.plugins.provider import AnyProvider
 from oncely.reconcile.sweep_leases import LEASE_KEY_PREFIX
 
 IDENTITY: Final = IDENTITY_KEY
@@ -17,6 +21,12 @@ SWEEP_LEASES: Final = f"{LEASE_KEY_PREFIX}*"
 # Every job type has a dot. The identity item and the sweep leases have none.
 ANY_JOB: Final = "*.*:*"
 ANY_ALERT_BUDGET: Final = f"{ALERT_KEY_PREFIX}*"
+PAUSES: Final = [f"{PAUSE_KEY_PREFIX}*"]  # of the gate table
+
+
+def gates(providers: Iterable[AnyProvider]) -> list[str]:
+    """The gates of these providers."""
+    return [gate_name(plugin.name, group) for plugin in providers for group in EndpointGroup]
 
 
 def new_row_attributes() -> list[str]:

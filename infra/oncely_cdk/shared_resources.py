@@ -7,7 +7,7 @@ from aws_cdk import aws_events as events
 
 from oncely.contracts.settings import RESUBMISSION_SETTINGS, retention_env_var
 from oncely.operate.own_tables import GATES, JOBS
-from oncely_cdk import gate_items, job_items
+from oncely_cdk import job_items
 from oncely_cdk.alerts import AlertTopic
 from oncely_cdk.archive import ArchiveBucket
 from oncely_cdk.function_code import CodeLayers
@@ -76,7 +76,7 @@ class SharedResources:
         """Allow a function to take slots and change circuits. Only operators pause."""
         table = [self.tables.arn(GATES)]
         function.grant("dynamodb:Scan", resources=table)
-        if names := gate_items.gates(required.providers):
+        if names := job_items.gates(required.providers):
             function.grant("dynamodb:UpdateItem", resources=table, leading_keys=names)
 
     def grant_check_table(self, function: GrantedFunction) -> None:

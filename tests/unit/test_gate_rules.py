@@ -16,11 +16,9 @@ from oncely.gates.rules import (
     FIRST_PROBE_AFTER,
     MAX_CLOCK_ERROR,
     MAX_PERIODS,
-    MAX_PROBE_INTERVAL,
     MIN_FAILURES,
     PROBE_LEASE,
     SLOT_LEAD,
-    SLOW_START,
     Circuit,
     GateSnapshot,
     GateState,
@@ -28,7 +26,6 @@ from oncely.gates.rules import (
     PauseAction,
     PauseEntry,
     Period,
-    after_failed_probe,
     close_circuit,
     farthest_slot,
     gate_name,
@@ -71,7 +68,7 @@ def test_no_second_has_more_requests_than_limit_and_one(
     rate: int, arrivals: Sequence[tuple[int, int, float]]
 ) -> None:
     table, now, sent = gate_table(), NOW, []
-    interval = GateState().interval(rate, NOW)
+    interval = timedelta(seconds=1 / rate)
     for pause, count, lateness in arrivals:
         now += timedelta(microseconds=pause)
         latest = now + 20 * SECOND
@@ -99,7 +96,7 @@ def test_rate_that_no_slots_can_be_made_for_is_refused(rate: float) -> None:
 
 @pytest.mark.parametrize("rate", [MIN_RATE, MAX_RATE])
 def test_slots_can_be_made_for_every_rate(rate: float) -> None:
-    interval = closed_circuit().interval(rate, NOW)
+    interval = timedelta(seconds=1 / rate)
     (slot, *_) = gate_table().lease(NAME, count=10, interval=interval, now=NOW, latest=NOW)
     assert slot.begins + timedelta(milliseconds=4) < slot.ends
 
@@ -134,12 +131,6 @@ def test_failures_open_circuit(recent: list[tuple[datetime, bool]], opens: bool)
     assert must_open(recent, NOW) is opens
 
 
-def closed_circuit() -> GateState:
-    state = close_circuit(opened(), NOW)
-    assert state is not None
-    return state
-
-
 def opened() -> GateState:
     state = open_circuit(GateState(), NOW)
     assert state is not None
@@ -168,39 +159,16 @@ def test_circuit_whose_probe_lies_far_ahead_is_probed() -> None:
         probing = take_probe(state, NOW)
         assert probing is not None
         assert probing.probe_at == NOW + PROBE_LEASE
-        failed = after_failed_probe(probing, NOW)
-        assert failed is not None
-        assert failed.probe_at == NOW + FIRST_PROBE_AFTER
     skewed = GateState(opened_at=NOW, probe_at=NOW + PROBE_LEASE + MAX_CLOCK_ERROR)
     assert skewed.circuit(NOW) is Circuit.OPEN
 
 
-def test_failed_probes_come_less_often() -> None:
-    state, now, waits = opened(), NOW, []
-    for _ in range(20):
-        state = after_failed_probe(state, now) or state
-        assert state.probe_at is not None
-        waits.append(state.probe_at - now)
-        now = state.probe_at
-    assert waits[0] == FIRST_PROBE_AFTER
-    assert waits == sorted(waits)
-    assert waits[-1] == MAX_PROBE_INTERVAL
-    assert state.opened_at == NOW
-    assert after_failed_probe(GateState(), NOW) is None
-
-
-def test_closed_circuit_starts_slowly() -> None:
+def test_closed_circuit_remembers_its_outage() -> None:
     closed = close_circuit(opened(), NOW + SECOND)
     assert closed is not None
     assert close_circuit(closed, NOW) is None
-    began = NOW + SECOND
-    assert closed.circuit(began) is Circuit.CLOSED
-    assert closed.interval(25, began) == timedelta(milliseconds=200)
-    assert closed.interval(25, began + SLOW_START / 2) == timedelta(milliseconds=80)
-    assert closed.interval(25, began + SLOW_START) == timedelta(milliseconds=40)
-    assert closed.outages == (Period(NOW, began),)
-    earlier = began - timedelta(days=365)
-    assert closed.interval(25, earlier) == timedelta(milliseconds=40), "its clock was wrong"
+    assert closed.circuit(NOW + SECOND) is Circuit.CLOSED
+    assert closed.outages == (Period(NOW, NOW + SECOND),)
 
 
 def entry(action: PauseAction, minutes: float) -> PauseEntry:

@@ -34,7 +34,6 @@ from oncely.gates.rules import (
     GateSnapshot,
     GateState,
     Slot,
-    after_failed_probe,
     close_circuit,
     gate_name,
     must_open,
@@ -93,7 +92,7 @@ class GatePass:
     used: dict[EndpointGroup, set[str]] = field(default_factory=dict)
     gate: str = ""
     slot: Slot | None = None
-    probes: bool = False  # its first response closes the circuit or keeps it open
+    probes: bool = False  # its first response closes the circuit, unless it is a failure
     is_ungated: bool = False
 
 
@@ -240,7 +239,7 @@ class Gate:
     def _lease(self, gate: str, rate: float, size: int, latest: datetime) -> tuple[Slot, ...]:
         """Lease the slots of this batch. Returns none if there are none in time."""
         local, now = self._of(gate), self.clock.now()
-        interval = self._snapshot.state(gate).interval(rate, now)
+        interval = timedelta(seconds=1 / rate)
         # At a low rate most slots of a batch would come too late for it.
         local.leased = min(size, 1 + max(latest - now, timedelta(0)) // interval)
         try:
@@ -265,20 +264,20 @@ class Gate:
         except Exception as error:  # noqa: BLE001  # whatever a provider's SDK raises
             self.on_error(error)
             responds = False
-        if responds is not None:
-            self._end_probe(gate, failed=not responds)
+        if responds:
+            self._close(gate)
         return responds is None
 
-    def _end_probe(self, gate: str, *, failed: bool) -> None:
-        self._change(gate, after_failed_probe if failed else close_circuit)
-        if not failed:
-            self._of(gate).results.clear()
+    def _close(self, gate: str) -> None:
+        self._change(gate, close_circuit)
+        self._of(gate).results.clear()
 
     def record(self, gate: str, gate_pass: GatePass, *, failed: bool) -> None:
         """Count a response of the provider. Many failures open the circuit."""
         if gate_pass.probes:
-            self._end_probe(gate_pass.gate, failed=failed)
             gate_pass.probes = False
+            if not failed:
+                self._close(gate_pass.gate)
             return
         now, results = self.clock.now(), self._of(gate).results
         results.append((now, failed))

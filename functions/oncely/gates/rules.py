@@ -33,14 +33,10 @@ MAX_CLOCK_ERROR: Final = timedelta(minutes=5)
 FAILURE_WINDOW: Final = timedelta(seconds=30)
 MIN_FAILURES: Final = 5
 MIN_FAILURE_SHARE: Final = 0.5
-# An open circuit is probed after this time, then after a quarter of the time it has been open.
+# An open circuit is probed after this time.
 FIRST_PROBE_AFTER: Final = timedelta(seconds=10)
-MAX_PROBE_INTERVAL: Final = timedelta(seconds=30)
-# Longer than a request may take. If the process of the probe dies, another one probes after this.
+# Longer than a request may take. After this, a probe failed or its process died: the next may come.
 PROBE_LEASE: Final = timedelta(seconds=30)
-# A circuit that closes begins at a fifth of the rate.
-SLOW_START: Final = timedelta(seconds=10)
-SLOW_START_SHARE: Final = 0.2
 # What an age still needs: jobs live for a day, and more only while they are held.
 MAX_PERIODS: Final = 50
 QUEUE_PREFIX: Final = "queue:"
@@ -71,8 +67,8 @@ def slots_from(first: datetime, interval: timedelta, count: int) -> tuple[Slot, 
 
 
 def farthest_slot(interval: timedelta, now: datetime) -> datetime:
-    """The furthest time that leases can reach, including those at the rate after an outage."""
-    return now + MAX_SLOT_WAIT + interval * (MAX_LEASE / SLOW_START_SHARE) + MAX_CLOCK_ERROR
+    """The furthest time that leases can reach."""
+    return now + MAX_SLOT_WAIT + interval * MAX_LEASE + MAX_CLOCK_ERROR
 
 
 @dataclass(frozen=True)
@@ -97,7 +93,6 @@ class GateState:
 
     opened_at: datetime | None = None  # None while the circuit is closed
     probe_at: datetime | None = None  # when the open circuit may be probed, by one process
-    closed_at: datetime | None = None  # when the rate began to grow
     outages: tuple[Period, ...] = ()
     revision: object = field(default=None, compare=False)  # what a write expects, as it was read
 
@@ -116,13 +111,6 @@ class GateState:
         reason = f"{provider} has not responded since {format_minute(self.opened_at)}"
         return Hold(reason=reason, until=self.probe_at)
 
-    def interval(self, per_second: float, now: datetime) -> timedelta:
-        """The time between two slots, which is longer after an outage."""
-        share = 1.0
-        if self.closed_at is not None and abs(now - self.closed_at) < SLOW_START:
-            share = max((now - self.closed_at) / SLOW_START, SLOW_START_SHARE)
-        return timedelta(seconds=1 / (per_second * share))
-
 
 def must_open(results: Iterable[tuple[datetime, bool]], now: datetime) -> bool:
     """Whether the last results of a process, each with whether it failed, open the circuit."""
@@ -135,7 +123,7 @@ def open_circuit(state: GateState, now: datetime) -> GateState | None:
     """The gate with an open circuit. Returns None if it is open already."""
     if state.opened_at is not None:
         return None
-    return replace(state, opened_at=now, probe_at=now + FIRST_PROBE_AFTER, closed_at=None)
+    return replace(state, opened_at=now, probe_at=now + FIRST_PROBE_AFTER)
 
 
 def take_probe(state: GateState, now: datetime) -> GateState | None:
@@ -145,20 +133,12 @@ def take_probe(state: GateState, now: datetime) -> GateState | None:
     return replace(state, probe_at=now + PROBE_LEASE)
 
 
-def after_failed_probe(state: GateState, now: datetime) -> GateState | None:
-    """The gate after a probe that failed. Returns None if it was closed since."""
-    if state.opened_at is None:
-        return None
-    wait = min(max((now - state.opened_at) / 4, FIRST_PROBE_AFTER), MAX_PROBE_INTERVAL)
-    return replace(state, probe_at=now + wait)
-
-
 def close_circuit(state: GateState, now: datetime) -> GateState | None:
-    """The gate with a closed circuit, at a low rate. Returns None if it is closed already."""
+    """The gate with a closed circuit. Returns None if it is closed already."""
     if state.opened_at is None:
         return None
     outages = (*state.outages, Period(state.opened_at, now))[-MAX_PERIODS:]
-    return replace(state, opened_at=None, probe_at=None, closed_at=now, outages=outages)
+    return replace(state, opened_at=None, probe_at=None, outages=outages)
 
 
 class PauseAction(StrEnum):

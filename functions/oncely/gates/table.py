@@ -31,7 +31,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 # Each retry lost a race with another process that leased slots of an idle gate.
 _MAX_RETRIES: Final = 4
-_CIRCUIT_TIMES: Final = ("opened_at", "probe_at", "closed_at")
+_CIRCUIT_TIMES: Final = ("opened_at", "probe_at")
 
 
 @dataclass(frozen=True)
