@@ -42,7 +42,7 @@ from tests.unit.samples import NOW, TERMS
 KEY: Final = JobKey("payment.charge:order_18452")
 FORGED_ALERT: Final = [f"Oncely: forged row of {KEY}"]
 REQUEST: Final = PendingRepair(
-    repair=Repair.REOPEN, reference=None, operator="ada", identity="ada", until=NOW, version=1
+    repair=Repair.REOPEN, reference=None, operator="ada", identity="ada", until=NOW
 )
 # Each has one attribute that no producer can insert.
 OURS: Final[dict[str, dict[str, Any]]] = {

@@ -137,15 +137,44 @@ def test_lookup_voids_request(world: InMemoryStack) -> None:
     assert world.job(KEY).status is Status.NEEDS_REVIEW
 
 
-def test_request_for_changed_row_is_void(world: InMemoryStack) -> None:
+def test_request_outlives_note_that_second_operator_has_read(world: InMemoryStack) -> None:
     repair_job(world, **FINISH)
     seen = world.job(KEY)
-    # A write without evidence, such as a sweep's postponement, keeps the request on the row.
-    world.store.jobs[KEY] = replace(seen, version=seen.version + 1)
+    at = world.clock.now()
+    world.store.jobs[KEY] = seen.apply(Event.NOTE, now=at, actor="worker", reason="late")
 
     assert isinstance(repair_job(world, **FINISH, actor=SECOND, version=seen.version), StaleVersion)
+    repair_job(world, **FINISH, actor=SECOND)
+    assert world.job(KEY).status is Status.FINISHED
+
+
+@pytest.mark.parametrize("changes", [{"owner": "another"}, {"provider_ref": None}], ids=str)
+def test_request_about_another_owner_or_reference_is_void(
+    world: InMemoryStack, changes: dict[str, Any]
+) -> None:
+    repair_job(world, **FINISH)
+    world.store.jobs[KEY] = replace(world.job(KEY), **changes)
+    assert PendingRepair.from_row(world.job(KEY), world.clock.now()) is None
+
+
+def test_request_is_void_after_job_left_its_status(world: InMemoryStack) -> None:
+    repair_job(world, **FINISH)
+    by: dict[str, Any] = {"now": world.clock.now(), "actor": "worker", "reason": "test"}
+    left = world.job(KEY).apply(Event.REOPEN, **by)
+    assert PendingRepair.from_row(replace(world.job(KEY), status=left.status), NOW) is None
+
+    world.store.jobs[KEY] = left.apply(Event.ESCALATE, **by)
+
     assert isinstance(repair_job(world, **FINISH, actor=SECOND), RepairRequested)
     assert world.job(KEY).status is Status.NEEDS_REVIEW
+
+
+def test_confirmation_of_resubmission_ends_request() -> None:
+    world = guarded(world_with_declined_job())
+    repair_job(world, Repair.RESUBMIT)
+    repair_job(world, Repair.RESUBMIT, actor=SECOND)
+    assert len(world.outbox.sent) == 1
+    assert PendingRepair.from_row(world.job(KEY), world.clock.now()) is None
 
 
 @pytest.mark.parametrize(("early", "done"), [(TICK, True), (timedelta(0), False)])

@@ -78,7 +78,7 @@ class Inquirer:
             if question.note and not lookup.is_answered:
                 return None  # the operator asks again
             if not newer.unresolved:
-                return on_late_answer(
+                late = on_late_answer(
                     newer,
                     contract.policy,
                     answer,
@@ -86,6 +86,9 @@ class Inquirer:
                     reported=question.reported,
                     note=question.note,
                 )
+                # An operator who asks may withdraw what another one requested.
+                voids = {"pending_repair": None} if question.note else {}
+                return late and replace(late, changes={**late.changes, **voids})
             key_scope, outcome = with_key_scope(contract, answer)
             decision = decide_lookup(
                 # The row may have lost fields in a restore, such as its provider reference.

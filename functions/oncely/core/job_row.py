@@ -272,8 +272,8 @@ class JobRow:
             "updated_at": now,
             "evidence": self._evidence_with(entry),
             "since": self._since(status, changes["waits_for"], now),
-            # Whatever changes may change the decision of the second operator.
-            "pending_repair": None,
+            # What a second operator was asked about is another job then.
+            "pending_repair": self.pending_repair if status is self.status else None,
             **{name: _as_stored(name, value) for name, value in changes.items()},
         }
         return replace(self, **changed)  # type: ignore[arg-type]  # a mapping of fields by name

@@ -102,7 +102,6 @@ class OperatorSender:
             operator=by.actor,
             identity=by.identity,
             until=self.app.ports.clock.now() + REQUEST_VALIDITY,
-            version=1,
         )
         actor = operator_actor(by.actor)
         make_row = partial(hold_new_job, requested=requested, actor=actor, reason=by.reason)

@@ -64,10 +64,10 @@ class RepairWriter:
         business_writes: Callable[[JobRow], Sequence[BusinessWrite]] = lambda _: (),
         contract: AnyContract | None = None,
     ) -> Repaired | StaleVersion | BusinessRowConflict:
-        """Write a decision with its business rows."""
-        if self.request.message is not None:
-            changes = {**decision.changes, "message": self.request.message}
-            decision = replace(decision, changes=changes)
+        """Write a decision with its business rows. It voids an earlier request, or confirms it."""
+        message = {} if self.request.message is None else {"message": self.request.message}
+        changes = {"pending_repair": None, **decision.changes, **message}
+        decision = replace(decision, changes=changes)
         ports, kept = self.app.ports, self.app.settings.row_retention
         after = row_after(
             decision, row, contract, now=ports.clock.now(), actor=self.actor, row_retention=kept

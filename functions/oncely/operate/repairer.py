@@ -191,13 +191,12 @@ class Repairer:
             operator=request.actor,
             identity=request.identity,
             until=now + REQUEST_VALIDITY,
-            version=row.version + 1,
         )
         lookup = outcome.details.lookup
         text = f"recorded as a request: {wanted}. Another operator confirms it by the same repair"
         written = RepairWriter(self.app, request).write(
             row,
-            request_second_operator(wanted, reason=request.reason),
+            request_second_operator(row, wanted, reason=request.reason),
             RepairDetails(lookup=lookup, note=text, needs_second_operator=True),
         )
         if not isinstance(written, Repaired):

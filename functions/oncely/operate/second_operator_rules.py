@@ -75,22 +75,24 @@ class PendingRepair:
     operator: str  # the name that the evidence shows
     identity: str  # who signed in; an operator can choose the name, but not this
     until: datetime
-    version: int  # of the row that holds it: any later write voids the request
 
-    def to_row(self) -> dict[str, Json]:
-        """The request as the row holds it."""
+    def to_row(self, job: JobRow) -> dict[str, Json]:
+        """The request as the row holds it, bound to what it is about."""
         return {
             "repair": self.repair,
             "reference": self.reference,
             "operator": self.operator,
             "identity": self.identity,
             "until": format_time(self.until),
-            "version": self.version,
+            "about": _subject_of_request(job),
         }
 
     @classmethod
     def from_row(cls, job: JobRow, now: datetime) -> Self | None:
-        """The request that is still valid. Returns None if there is none."""
+        """The request that is still valid. Returns None if there is none.
+
+        An event or a note leaves it valid: the operator who confirms it has read the newest row.
+        """
         held = job.pending_repair
         try:
             found = held and cls(
@@ -99,11 +101,11 @@ class PendingRepair:
                 operator=str(held["operator"]),
                 identity=str(held["identity"]),
                 until=parse_time(held["until"]),
-                version=int(str(held["version"])),
             )
+            is_same = held and held["about"] == _subject_of_request(job)
         except (KeyError, ValueError):
             return None  # edited by hand
-        return found if found and found.version == job.version and now < found.until else None
+        return found if found and is_same and now < found.until else None
 
     def objection_to(
         self, repair: Repair, reference: str | None, identity: str, *, same_message: bool = True
@@ -125,12 +127,17 @@ class PendingRepair:
         return f"{self.operator} requested {self.repair}{named}, valid until {self._end}"
 
 
-def request_second_operator(requested: PendingRepair, *, reason: str) -> Decision:
+def _subject_of_request(job: JobRow) -> list[Json]:
+    """What a request is about. If this changes, the job may need another decision."""
+    return [job.status, job.owner, job.provider_ref]
+
+
+def request_second_operator(job: JobRow, requested: PendingRepair, *, reason: str) -> Decision:
     """Record the request. It changes nothing else about the job."""
     return Decision(
         event=Event.NOTE,
         reason=f"requested {requested.repair}: {reason}",
-        changes={"pending_repair": requested.to_row()},
+        changes={"pending_repair": requested.to_row(job)},
     )
 
 
@@ -149,9 +156,9 @@ def hold_new_job(job: JobRow, requested: PendingRepair, *, actor: str, reason: s
         reason=reason_line(reason),
         actor=actor,
     )
+    review = replace(job, status=status)
     return replace(
-        job,
-        status=status,
+        review,
         since=job.created_at,
         due_at=requested.until,
         last_error=reason_line(
@@ -159,6 +166,6 @@ def hold_new_job(job: JobRow, requested: PendingRepair, *, actor: str, reason: s
             "return the job to ready"
         ),
         waits_for=WaitKind.MESSAGE,
-        pending_repair=requested.to_row(),
+        pending_repair=requested.to_row(review),
         evidence=(entry,),
     )
