@@ -38,7 +38,7 @@ def make_review(key: JobKey = KEY, **changes: Any) -> JobRow:  # noqa: ANN401  #
         Event.ESCALATE,
         waits_for=WaitKind.MESSAGE,
         last_error="waited",
-        paused_seconds=60,
+        age_from=time_at(60),
     )
     return replace(review, **{"version": 7, **changes})
 
@@ -131,7 +131,7 @@ def test_claim_takes_review_that_sent_nothing(store: JobStore) -> None:
     assert isinstance(result, Claimed)
     job = result.job
     assert (job.status, job.waits_for, job.message) == (Status.STARTED, None, RIGHT)
-    assert (job.reopened_at, job.since, job.paused_seconds) == (claim.now, None, 0)
+    assert (job.age_from, job.since) == (claim.now, None)
     assert job.evidence[-1].event is Event.CLAIM_REVIEW
     assert (job, store.get(KEY)) == (apply_claim(review, claim), job)
 

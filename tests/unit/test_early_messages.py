@@ -112,6 +112,20 @@ def test_waits_double_and_review_comes_at_end_of_grace_period() -> None:
     assert world.outbox.sent == [], "a sweep sends no message that cannot run"
 
 
+def test_grace_period_begins_with_first_wait() -> None:
+    world = InMemoryStack()
+    world.enqueuer().enqueue(charge_message())
+    world.clock.advance(hours=1)
+    began = world.clock.now()
+    for passed in (timedelta(0), GRACE / 3, GRACE - timedelta(seconds=1)):
+        world.clock.time = began + passed
+        world.run(charge_message())
+        assert (world.job(KEY).status, world.job(KEY).since) == (Status.READY, began)
+    world.clock.time = began + GRACE
+    world.run(charge_message())
+    assert world.job(KEY).status is Status.NEEDS_REVIEW
+
+
 def test_producers_row_waits_and_shows_reason_at_once() -> None:
     world = InMemoryStack()
     world.enqueuer().enqueue(charge_message())

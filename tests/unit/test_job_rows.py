@@ -68,10 +68,10 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "status": st.sampled_from(Status),
     **dict.fromkeys(("created_at", "updated_at"), TIMES),
     **dict.fromkeys(("fence", "version", "attempts", "key_number"), COUNTS),
-    **dict.fromkeys(("timeouts", "unreachable", "paused_seconds"), COUNTS),
+    **dict.fromkeys(("timeouts", "unreachable"), COUNTS),
     "min_engine": st.integers(1, ENGINE_NUMBER),
     **dict.fromkeys(("first_sent_at", "claimed_at", "lease_until", "due_at"), MAYBE_TIMES),
-    **dict.fromkeys(("since", "reopened_at", "erasure_requested_at"), MAYBE_TIMES),
+    **dict.fromkeys(("since", "age_from", "erasure_requested_at"), MAYBE_TIMES),
     "run_at": MAYBE_TIMES,
     **dict.fromkeys(("owner", "key_scope", "deployment", "fingerprint", "customer_id"), MAYBE_TEXT),
     **dict.fromkeys(("provider", "provider_ref", "last_error", "subject", "currency"), MAYBE_TEXT),
@@ -143,7 +143,7 @@ def test_field_without_value_has_no_attribute() -> None:
 
 def test_field_at_default_has_no_attribute_except_version() -> None:
     row = serialize_job(make_job(fence=0, attempts=0, timeouts=0, key_number=1, version=1))
-    left_out = {"fence", "attempts", "timeouts", "unreachable", "paused_seconds", "key_number"}
+    left_out = {"fence", "attempts", "timeouts", "unreachable", "key_number"}
     assert not (left_out | {"evidence"}) & row.keys()
     assert row["version"] == {"N": "1"}
 

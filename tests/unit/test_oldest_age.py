@@ -42,7 +42,7 @@ def test_oldest_age_comes_from_longest_waiting_job(world: InMemoryStack, status:
 
 def test_reopened_job_ages_from_its_reopening(world: InMemoryStack) -> None:
     now = world.clock.now()
-    add_due_job(world, 1, created_at=now - timedelta(days=3), reopened_at=now - timedelta(days=1))
+    add_due_job(world, 1, created_at=now - timedelta(days=3), age_from=now - timedelta(days=1))
     assert oldest_age(world) == timedelta(days=1)
 
 

@@ -118,7 +118,7 @@ def test_review_without_charge_is_reopened_and_charged_once() -> None:
     assert isinstance(outcome, Repaired)
     assert str(outcome.details).startswith("Stripe lookup: ")
     job = world.job(KEY)
-    assert (job.status, job.key_number, job.reopened_at) == (Status.READY, 2, world.clock.now())
+    assert (job.status, job.key_number, job.age_from) == (Status.READY, 2, world.clock.now())
     (body,) = world.outbox.sent
     assert is_finished(world.run(body))
     assert world.payments.charges == ["pi_1"]

@@ -134,7 +134,7 @@ def test_proved_absence_reopens_job_under_next_key() -> None:
     job = decision.apply_to(review, now=LATER, actor="ada")
     assert job.status is Status.READY
     assert (job.attempts, job.timeouts, job.unreachable, job.key_number) == (0, 0, 0, 2)
-    assert (job.first_sent_at, job.key_scope, job.reopened_at) == (None, None, LATER)
+    assert (job.first_sent_at, job.key_scope, job.age_from) == (None, None, LATER)
     assert job.evidence[-1].actor == "ada"
     assert job.evidence[-1].reason == "looked; pi_1 was not confirmed"
 
@@ -258,6 +258,6 @@ def test_reopened_job_restarts_its_age() -> None:
     reopened_at = NOW + timedelta(days=5)
 
     allowed = allowed_repairs(
-        Status.READY, now=reopened_at + timedelta(hours=1), reopened_at=reopened_at
+        Status.READY, now=reopened_at + timedelta(hours=1), age_from=reopened_at
     )
     assert allowed == {Repair.RESEND}

@@ -128,8 +128,7 @@ def _reopen(review: JobRow, claim: Claim) -> JobRow:
     return replace(
         review,
         evidence=evidence_of_reopening(review, claim),
-        reopened_at=claim.now,
-        paused_seconds=0,
+        age_from=claim.now,
     )
 
 

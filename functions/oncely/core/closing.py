@@ -41,8 +41,7 @@ def return_to_ready(
         attempts=0,
         timeouts=0,
         unreachable=0,
-        paused_seconds=0,
-        reopened_at=now,
+        age_from=now,
         waits_for=None,
         **{"closing": None, **changes},
     )

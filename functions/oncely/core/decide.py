@@ -14,10 +14,10 @@ from oncely.core.decisions import (
     PENDING_RECHECK_INTERVAL,
     UNREACHABLE_BACKOFF,
     absence_conclusive_at,
-    add_paused_seconds,
     backoff,
     continue_later,
     escalate,
+    exclude_from_age,
     fail,
     keeps_key,
     mark_unknown,
@@ -124,7 +124,7 @@ def _after_effect(
             return requeue(Event.RELEASE, outcome.reason, run_at=now + PENDING_RECHECK_INTERVAL)
         case Pending():
             delay = PENDING_RECHECK_INTERVAL
-            pause = add_paused_seconds(job, delay)
+            pause = exclude_from_age(job, delay, now)
             return mark_unknown(outcome.reason, now, due_at=now + delay, **pause)
         case Ambiguous() if policy.safety is RetrySafety.NATURAL:
             return _retry_natural(policy, outcome.reason, job.timeouts + 1, now, jitter)
@@ -217,7 +217,8 @@ def _on_lookup_failed(
         return escalate(f"{reason}; the last lookup: {outcome.reason}")
     if outcome.retry_after is not None:
         delay = _retry_after_delay(outcome.retry_after, jitter)
-        return recheck_at(outcome.reason, due_at=now + delay, **add_paused_seconds(job, delay))
+        pause = exclude_from_age(job, delay, now)
+        return recheck_at(outcome.reason, due_at=now + delay, **pause)
     times = job.unreachable + 1
     delay = backoff(UNREACHABLE_BACKOFF, times, jitter=jitter, max_delay=MAX_BACKOFF)
     return recheck_at(outcome.reason, due_at=now + delay, unreachable=times)
@@ -263,7 +264,7 @@ def _release_unsent(job: JobRow, outcome: NotSent, now: datetime, jitter: float)
         delay = backoff(UNREACHABLE_BACKOFF, times, jitter=jitter, max_delay=MAX_BACKOFF)
     else:
         delay = _retry_after_delay(outcome.retry_after, jitter)
-        changes |= add_paused_seconds(job, delay)
+        changes |= exclude_from_age(job, delay, now)
     if not job.has_ambiguous_send:
         changes |= {"first_sent_at": None, "key_scope": None}
     if delay > MAX_REDELIVERY_DELAY or outcome.held_until is not None:

@@ -1,6 +1,5 @@
 """The decisions that rules build on: which fields each changes, and how long each waits."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -61,7 +60,7 @@ ENDED_FIELDS: Final[Mapping[str, object]] = MappingProxyType(
     {
         "timeouts": 0,
         "unreachable": 0,
-        "paused_seconds": 0,
+        "age_from": None,
         "closing": None,
         "lease_until": None,
         "first_sent_at": None,
@@ -185,12 +184,12 @@ def on_not_there_yet(
     """
     if row.was_claimed:
         return escalate(f"a worker has claimed it, and now it waits for {waits_for}")
-    began = row.began_at(now)
+    is_repeated = row.waits_for is WaitKind.BUSINESS_ROW
+    began = row.since if is_repeated and row.since else now
     ends = began + policy.limits.grace_period
     if now >= ends:
         grace = format_duration(policy.limits.grace_period)
         return escalate(f"waited {grace} for {waits_for}", waits_for=WaitKind.BUSINESS_ROW)
-    is_repeated = row.waits_for is WaitKind.BUSINESS_ROW
     if is_repeated and row.due_at and now < row.due_at:
         return None
     # Wait as long again as it has waited. No provider is called, so jitter is not needed.
@@ -204,7 +203,7 @@ def on_not_there_yet(
         WaitKind.BUSINESS_ROW,
         # The message comes back once. After that, the row resends it.
         redeliver_at=None if is_repeated else now + FIRST_WAIT,
-        **add_paused_seconds(row, wait),
+        **exclude_from_age(row, wait, now),
     )
 
 
@@ -258,9 +257,9 @@ def escalate_refused(row: JobRow, reason: str) -> Decision:
     return escalate(reason, waits_for=None if row.was_claimed else WaitKind.MESSAGE)
 
 
-def add_paused_seconds(job: JobRow, delay: timedelta) -> dict[str, object]:
-    """Return the fields of a wait for a provider or business rows, which does not count as age."""
-    return {"paused_seconds": job.paused_seconds + math.ceil(delay.total_seconds())}
+def exclude_from_age(job: JobRow, wait: timedelta, now: datetime) -> dict[str, object]:
+    """Return the field of a wait for a provider or business rows, which does not count as age."""
+    return {"age_from": job.age_starts_at(now) + wait}
 
 
 def backoff(first: timedelta, times: int, *, jitter: float, max_delay: timedelta) -> timedelta:
@@ -287,7 +286,7 @@ def recheck_pending(
     if elapsed >= limit:
         return escalate(f"no decision after {format_duration(limit)}: {outcome.reason}")
     delay = pending_delay(elapsed, jitter=jitter)
-    pause = add_paused_seconds(job, delay)
+    pause = exclude_from_age(job, delay, now)
     return recheck_at(outcome.reason, due_at=now + delay, unreachable=0, **pause)
 
 

@@ -79,8 +79,8 @@ def claim_update(
     removes = ["waits_for", "since"]
     if claim.reopens is not None:
         evidence = serialize_field("evidence", evidence_of_reopening(claim.reopens, claim))
-        sets += [f"{e.name('evidence')} = {e.value(evidence)}", f"{e.name('reopened_at')} = {now}"]
-        removes += [ATTENTION, "paused_seconds"]
+        sets += [f"{e.name('evidence')} = {e.value(evidence)}", f"{e.name('age_from')} = {now}"]
+        removes.append(ATTENTION)
     first = {"created_at": now, "first_sent_at": now}
     first |= {
         name: e.value(serialize_field(name, value))

@@ -66,7 +66,6 @@ class JobRow:
     attempts: int = 0  # claims that may have called the provider; one that sent nothing is returned
     timeouts: int = 0  # ambiguous outcomes in a row
     unreachable: int = 0  # times in a row that the provider could not be reached
-    paused_seconds: int = 0  # how long providers asked us to wait, which is not age
     key_number: int = 1  # raised only when absence is proved
     key_answered: bool = False  # a stored answer was replayed under this key number
     key_scope: str | None = None
@@ -93,7 +92,8 @@ class JobRow:
     last_error: str | None = None
     # When this job and those before it were resubmitted, as far back as the limit counts.
     resubmissions: tuple[datetime, ...] = ()
-    reopened_at: datetime | None = None  # when it left a review: its age restarts
+    # The start of its age, if not its creation. Some waits move it, and reopening restarts it.
+    age_from: datetime | None = None
     pending_repair: Mapping[str, Json] | None = None  # waits for a second operator
     evidence: tuple[EvidenceEntry, ...] = field(default=())
     provider_events: tuple[EventRecord, ...] = field(default=())
@@ -162,16 +162,19 @@ class JobRow:
         return self.waits_for in AWAITS_MESSAGE
 
     def began_at(self, now: datetime) -> datetime:
-        """When it could first run. Reopening restarts this, and a run time that has come moves it.
-
-        A run time in the future does not: either it is not honored, or nobody needs the age yet.
-        """
-        began = self.reopened_at or self.created_at
-        return began if self.run_at is None or now < self.run_at else max(began, self.run_at)
+        """When it could first run: no wait moves this."""
+        return self._not_before_run_at(self.created_at, now)
 
     def age_starts_at(self, now: datetime) -> datetime:
-        """The start of its age, moved by the pauses that providers requested."""
-        return self.began_at(now) + timedelta(seconds=self.paused_seconds)
+        """The start of its age."""
+        return self._not_before_run_at(self.age_from or self.created_at, now)
+
+    def _not_before_run_at(self, at: datetime, now: datetime) -> datetime:
+        """The time, or the run time if that has come and is later.
+
+        One in the future does not count: either it is not honored, or nobody needs the age yet.
+        """
+        return at if self.run_at is None or now < self.run_at else max(at, self.run_at)
 
     def runs_at(self, now: datetime, schedule_limit: timedelta) -> datetime:
         """When it may run: at its run time, if that is to come and honored, and otherwise now."""

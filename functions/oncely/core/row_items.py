@@ -35,15 +35,15 @@ _MAX_SAFE_INTEGER: Final = 10**18
 # TTL wants seconds since the epoch; every other time is text that sorts and that people can read.
 _EPOCH_FIELDS: Final = frozenset({"expires_at"})
 _TIME_FIELDS: Final = frozenset(
-    {"claimed_at", "created_at", "due_at", "erasure_requested_at", "first_sent_at"}
-    | {"lease_until", "reopened_at", "run_at", "since", "updated_at"}
+    {"age_from", "claimed_at", "created_at", "due_at", "erasure_requested_at", "first_sent_at"}
+    | {"lease_until", "run_at", "since", "updated_at"}
 )
 # Text, so that what a producer sent survives as it was: DynamoDB knows no floats, rounds long
 # numbers and nests 32 levels only.
 _JSON_FIELDS: Final = frozenset({"closing", "message", "pending_repair", "progress", "result"})
 _TIME_LIST_FIELDS: Final = frozenset({"resubmissions"})
 _NUMBER_FIELDS: Final = frozenset(
-    {"amount", "attempts", "ended_version", "fence", "key_number", "min_engine", "paused_seconds"}
+    {"amount", "attempts", "ended_version", "fence", "key_number", "min_engine"}
     | {"timeouts", "unreachable", "version"}
 )
 _FLAG_FIELDS: Final = frozenset({"key_answered"})

@@ -67,7 +67,7 @@ def restore_row(
         lease_until=now,
         due_at=now,
         # The time without the table does not count as age.
-        reopened_at=now,
+        age_from=now,
         last_error=single_line(reason),
     )
 
