@@ -63,6 +63,17 @@ def test_held_job_backs_off_and_its_row_takes_over(world: InMemoryStack) -> None
     assert events == [(Event.ENQUEUE, 1), (Event.PARK, 10)]
 
 
+def test_time_without_secret_is_not_age(world: InMemoryStack) -> None:
+    """Nothing was sent, and an alarm is on. Review would need an operator for each job."""
+    began = world.clock.now()
+    while world.clock.now() < began + timedelta(hours=30):
+        outcome = run_without_secret(world)
+        assert is_retried(outcome)
+        world.clock.time = outcome.until
+
+    assert is_finished(world.run(charge_message()))
+
+
 def test_ended_job_answers_duplicate_without_secret(world: InMemoryStack) -> None:
     world.run(charge_message())
     assert is_duplicate(run_without_secret(world))

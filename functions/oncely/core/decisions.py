@@ -231,10 +231,15 @@ def on_unusable_secret(
     """Keep a row that no worker can claim now. It is retried like an unreachable provider."""
     times = row.unreachable + 1
     delay = backoff(UNREACHABLE_BACKOFF, times, jitter=jitter, max_delay=MAX_BACKOFF)
-    at = now + delay
-    # The row is due only if the message is lost.
-    until = at + MESSAGE_GRACE
-    return park(row, until, reason, WaitKind.SECRET, redeliver_at=at, unreachable=times)
+    return park(
+        row,
+        now + delay + MESSAGE_GRACE,  # only if the message is lost
+        reason,
+        WaitKind.SECRET,
+        redeliver_at=now + delay,
+        unreachable=times,
+        **exclude_from_age(row, delay, now),
+    )
 
 
 def on_held(row: JobRow, reason: str, *, until: datetime) -> Decision | None:
