@@ -6,7 +6,7 @@ from types import NoneType
 from typing import Any, Final, get_args, get_type_hints
 
 from oncely.aws.system import new_owner_token
-from oncely.core.claims import Claim, apply_claim
+from oncely.core.claims import Claim
 from oncely.core.effect_outcomes import BusinessWrite, Json, Precondition
 from oncely.core.event_records import EventMark, EventRecord
 from oncely.core.job_row import ENGINE_NUMBER, JobRow, new_job
@@ -53,10 +53,27 @@ def make_claim(owner: str = "", *, now: datetime = FIRST_CLAIM, **changes: Any) 
     return replace(claim, **changes)
 
 
+_COPIED_BY_CLAIM: Final = (
+    *("job_key", "job_type", "message", "owner", "lease_until", "fingerprint", "customer_id"),
+    *("key_scope", "deployment", "provider", "subject", "amount", "currency"),
+)
+
+
 def claimed_job(claim: Claim) -> JobRow:
-    job = apply_claim(None, claim)
-    assert job is not None
-    return job
+    """The row that a claim writes if there was none."""
+    return JobRow(
+        **{name: getattr(claim, name) for name in _COPIED_BY_CLAIM},
+        status=Status.STARTED,
+        created_at=claim.now,
+        updated_at=claim.now,
+        claimed_at=claim.now,
+        first_sent_at=claim.now,
+        due_at=claim.lease_until,
+        fence=1,
+        version=1,
+        attempts=1,
+        resubmissions=claim.resubmissions or (),
+    )
 
 
 def make_ready_job(key: JobKey = KEY, **changes: Any) -> JobRow:  # noqa: ANN401  # fields of a job

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from oncely.core.claims import ClaimFailure, apply_claim, classify_claim_failure
+from oncely.core.claims import ClaimFailure, classify_claim_failure
 from oncely.core.errors import UnavailableError, UnreadableRowError
 from oncely.core.job_row import ENGINE_NUMBER, JobRow
 from oncely.core.keys import JobKey
@@ -52,7 +52,7 @@ def test_claim_creates_row_when_job_is_absent(store: JobStore) -> None:
     assert (job.status, job.owner) == (Status.STARTED, claim.owner)
     assert (job.fence, job.attempts, job.version) == (1, 1, 1)
     assert job.lease_until == job.due_at == time_at(1) + LEASE
-    assert (job, store.get(KEY)) == (apply_claim(None, claim), job)
+    assert (job, store.get(KEY)) == (claimed_job(claim), job)
 
 
 def test_claim_of_ready_job_increments_counters_and_keeps_data(store: JobStore) -> None:
@@ -71,7 +71,7 @@ def test_claim_of_ready_job_increments_counters_and_keeps_data(store: JobStore) 
     assert {name: getattr(job, name) for name in sent} == sent
     for kept in ("message", "created_at", "evidence"):
         assert getattr(job, kept) == getattr(ready, kept)
-    assert (job, store.get(KEY)) == (apply_claim(ready, claim), job)
+    assert store.get(KEY) == job
 
 
 def test_unresolved_send_keeps_first_sent_time_and_key_scope(store: JobStore) -> None:
@@ -80,6 +80,14 @@ def test_unresolved_send_keeps_first_sent_time_and_key_scope(store: JobStore) ->
     job = claim_job(store)
     assert (job.first_sent_at, job.key_scope) == (time_at(-60), "account-0")
     assert job.has_ambiguous_send
+
+
+def test_claim_fills_in_what_row_lacks(store: JobStore) -> None:
+    store.create(make_ready_job(key_scope="", customer_id=None))
+    job = claim_job(store, customer_id="customer_7", amount=1250, currency="eur")
+    assert (job.first_sent_at, job.key_scope) == (time_at(1), "")
+    assert (job.customer_id, job.amount, job.currency) == ("customer_7", 1250, "eur")
+    assert not job.has_ambiguous_send
 
 
 @pytest.mark.parametrize(
@@ -133,7 +141,7 @@ def test_claim_takes_review_that_sent_nothing(store: JobStore) -> None:
     assert (job.status, job.waits_for, job.message) == (Status.STARTED, None, RIGHT)
     assert (job.age_from, job.since) == (claim.now, None)
     assert job.evidence[-1].event is Event.CLAIM_REVIEW
-    assert (job, store.get(KEY)) == (apply_claim(review, claim), job)
+    assert store.get(KEY) == job
 
 
 @pytest.mark.parametrize(
@@ -328,7 +336,8 @@ def test_claim_ignores_time_that_is_not_honored(store: JobStore, limit: timedelt
         claim = make_claim(now=now, job_key=row.job_key, schedule_limit=limit)
         result = store.claim(claim)
         assert isinstance(result, expected), run_at
-        assert store.get(row.job_key) == (apply_claim(row, claim) or row)
+        kept = result.job if isinstance(result, Claimed) else row
+        assert store.get(row.job_key) == kept
 
 
 def test_claim_of_begun_job_fails_before_its_time(store: JobStore) -> None:

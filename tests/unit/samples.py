@@ -25,7 +25,9 @@ from oncely.core.outcomes import (
     Unknown,
 )
 from oncely.core.profiles import ProviderProfile, RetryLimits, RetryPolicy, RetrySafety
+from oncely.core.results import Claimed
 from tests.support.fakes import START
+from tests.support.stored_rows import InspectableStore
 
 NOW: Final = START
 KEY: Final = JobKey("payment.charge:order_18452")
@@ -130,3 +132,13 @@ OUTCOMES: Final[Mapping[str, RunOutcome]] = {
     ),
     "error": NotRun(cause=NotRunCause.ERROR, error=RuntimeError("no table")),
 }
+
+
+def claim_row(row: JobRow | None, claim: Claim) -> JobRow:
+    """The row after the claim, by the shipped store."""
+    store = InspectableStore()
+    if row is not None:
+        store.jobs[row.job_key] = row
+    result = store.claim(claim)
+    assert isinstance(result, Claimed)
+    return result.job

@@ -7,7 +7,6 @@ from typing import Final
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncely.core.claims import apply_claim
 from oncely.core.decide import guard_before_effect
 from oncely.core.decisions import absence_conclusive_at
 from oncely.core.effect_outcomes import (
@@ -33,7 +32,7 @@ from tests.unit.decision_grid import (
     OUTCOMES_BY_STATUS,
     decide_any,
 )
-from tests.unit.samples import NOW, make_claim, make_job
+from tests.unit.samples import NOW, claim_row, make_claim, make_job
 
 COUNTS = st.integers(0, 5) | st.integers(0, 40)
 SPANS = st.timedeltas(timedelta(0), timedelta(days=3))
@@ -183,8 +182,7 @@ def test_job_never_exceeds_attempt_limit(
         if row is None or row.status is Status.READY:
             lease_until = now + timedelta(seconds=60)
             claim = make_claim(owner=f"owner-{number}", now=now, lease_until=lease_until)
-            row = apply_claim(row, claim)
-            assert row is not None
+            row = claim_row(row, claim)
             refusal = guard_before_effect(row, terms, claim, now=now)
             if refusal is not None:
                 row = refusal.apply_to(row, now=now, actor="worker")

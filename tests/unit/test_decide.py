@@ -5,7 +5,6 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from oncely.core.claims import apply_claim
 from oncely.core.decide import on_lease_expired
 from oncely.core.decisions import (
     MAX_BACKOFF,
@@ -28,16 +27,14 @@ from oncely.core.job_row import JobRow
 from oncely.core.lifecycle import Event, Status
 from oncely.core.profiles import RetrySafety
 from tests.unit.decision_grid import EFFECT_OUTCOMES, decide_any, decision_cases
-from tests.unit.samples import NOW, PROFILE, TERMS, TICK, make_claim, make_job
+from tests.unit.samples import NOW, PROFILE, TERMS, TICK, claim_row, make_claim, make_job
 
 SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
 SECONDS_40 = timedelta(seconds=40)  # a request's 10 s, and 30 s of the lookup's lag
 
 
 def _claim(job: JobRow | None, now: datetime) -> JobRow:
-    taken = apply_claim(job, make_claim(now=now, lease_until=now + timedelta(seconds=60)))
-    assert taken is not None
-    return taken
+    return claim_row(job, make_claim(now=now, lease_until=now + timedelta(seconds=60)))
 
 
 @pytest.mark.parametrize("safety", [RetrySafety.KEYED, RetrySafety.NATURAL])

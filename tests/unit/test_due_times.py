@@ -5,7 +5,6 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.core.claims import apply_claim
 from oncely.core.decisions import ALERT_TIMEOUT, MESSAGE_GRACE, park, requeue
 from oncely.core.due import (
     SweepStep,
@@ -19,7 +18,16 @@ from oncely.core.due import (
 from oncely.core.effect_outcomes import Anomalous, Declined, NotFound, Succeeded
 from oncely.core.job_row import JobRow
 from oncely.core.lifecycle import Event, Status, WaitKind
-from tests.unit.samples import NO_LIMIT, NOW, TERMS, TICK, make_claim, make_entry, make_job
+from tests.unit.samples import (
+    NO_LIMIT,
+    NOW,
+    TERMS,
+    TICK,
+    claim_row,
+    make_claim,
+    make_entry,
+    make_job,
+)
 
 SIX_HOURS = timedelta(hours=6)
 CHARGED = Succeeded("charged", "pi_1", {"charge_id": "ch_1"})
@@ -73,8 +81,7 @@ def strand(row: JobRow) -> JobRow:
 
 
 def test_dead_letter_after_new_claim_starts_new_outage() -> None:
-    claimed = apply_claim(stranded_job(since=SIX_HOURS, event=Event.RESEND), make_claim())
-    assert claimed is not None
+    claimed = claim_row(stranded_job(since=SIX_HOURS, event=Event.RESEND), make_claim())
     released = requeue(Event.RELEASE, "down", run_at=NOW).apply_to(claimed, now=NOW, actor="worker")
 
     after = strand(released)

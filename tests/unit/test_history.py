@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oncely.core.actors import operator_actor
-from oncely.core.claims import apply_claim
 from oncely.core.evidence import EvidenceEntry
 from oncely.core.job_row import JobRow, new_job
 from oncely.core.lifecycle import Event, Status
@@ -29,7 +28,7 @@ from oncely.history.lines import (
     unreadable_line,
 )
 from oncely.history.restore import RESTORE_ACTOR, restore_row
-from tests.unit.samples import KEY, NOW, make_claim, make_entry, make_job
+from tests.unit.samples import KEY, NOW, claim_row, make_claim, make_entry, make_job
 
 TABLE = "table-1"
 LATER = NOW + timedelta(minutes=3)
@@ -59,14 +58,14 @@ def test_first_row_is_recorded_with_its_event() -> None:
 
 def test_claim_is_recorded_without_evidence_entry() -> None:
     old = ready_job()
-    line = recorded_line(old, apply_claim(old, make_claim(now=LATER)))
+    line = recorded_line(old, claim_row(old, make_claim(now=LATER)))
     assert (line.old_status, line.status, line.event) == ("ready", "started", "claim")
     assert (line.actor, line.at, line.image["fence"]) == ("worker", LATER, 1)
 
 
 def test_restored_claim_is_recorded_as_restore() -> None:
     """The row has the fence of a claim, but this write is none."""
-    line = recorded_line(ready_job(), apply_claim(ready_job(), make_claim(now=NOW)))
+    line = recorded_line(ready_job(), claimed(ready_job(), make_claim(now=NOW)))
 
     restored = restore_row(None, line, deployment="ours", now=LATER)
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from oncely.core.claims import apply_claim
 from oncely.core.decisions import escalate
 from oncely.core.job_row import JobRow, new_job
 from oncely.core.lifecycle import Event, WaitKind
@@ -23,7 +22,7 @@ from oncely.history.lines import (
 from oncely.history.restore import restore_row
 from oncely.history.verify import verify_history
 from tests.support.history_lines import edited
-from tests.unit.samples import KEY, NOW, make_claim
+from tests.unit.samples import KEY, NOW, claim_row, make_claim
 
 TABLE = "table-1"
 MINUTE = timedelta(minutes=1)
@@ -40,13 +39,11 @@ def rows_of_job() -> list[JobRow]:
     ready = new_job(
         KEY, "payment.charge", {"order_id": "1"}, now=NOW, due_at=NOW, actor="producer", reason=""
     )
-    claimed = apply_claim(ready, make_claim(now=NOW + MINUTE, deployment="ours"))
-    assert claimed is not None
+    claimed = claim_row(ready, make_claim(now=NOW + MINUTE, deployment="ours"))
     prepared = move(claimed, Event.CHECKPOINT, provider_ref="pi_1")
     unknown = move(prepared, Event.MARK_UNKNOWN)
     requeued = move(unknown, Event.REQUEUE, key_number=2)
-    again = apply_claim(requeued, make_claim(now=requeued.updated_at + MINUTE))
-    assert again is not None
+    again = claim_row(requeued, make_claim(now=requeued.updated_at + MINUTE))
     finished = move(again, Event.CONFIRM, result={"id": "ch_1"})
     published = move(finished, Event.NOTE, expires_at=EXPIRY)
     doubted = move(published, Event.CONTRADICT, expires_at=None)
@@ -131,8 +128,7 @@ def test_review_that_was_never_claimed_may_be_claimed() -> None:
     ready = rows_of_job()[0]
     decision = escalate("wrong", waits_for=WaitKind.MESSAGE)
     review = decision.apply_to(ready, now=NOW + MINUTE, actor="worker")
-    claimed = apply_claim(review, make_claim(now=NOW + 2 * MINUTE, reopens=review))
-    assert claimed is not None
+    claimed = claim_row(review, make_claim(now=NOW + 2 * MINUTE, reopens=review))
     written = zip([None, ready, review], [ready, review, claimed], strict=True)
     assert broken([change_line(old, new, generation=TABLE) for old, new in written]) == set()
 

@@ -1,7 +1,7 @@
 """The claim that makes a worker the owner of a row: what it writes, and why it fails."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum, auto
 from typing import assert_never
@@ -9,9 +9,9 @@ from typing import assert_never
 from oncely.core.decisions import escalate
 from oncely.core.effect_outcomes import Json
 from oncely.core.evidence import EvidenceEntry, append_evidence
-from oncely.core.job_row import ENGINE_NUMBER, Decision, JobRow
-from oncely.core.keys import JobKey, indexable_id
-from oncely.core.lifecycle import NO_ROW, Event, Status, next_status
+from oncely.core.job_row import Decision, JobRow
+from oncely.core.keys import JobKey
+from oncely.core.lifecycle import Event, Status, next_status
 from oncely.core.resubmissions import ResubmissionLimit, recent_resubmissions
 
 
@@ -45,69 +45,6 @@ class Claim:
         previous = self.previous_resubmissions
         return None if previous is None else (*recent_resubmissions(previous, self.now), self.now)
 
-    def prerequisite_met_by(self, other: JobRow | None) -> bool:
-        """Whether the other job has failed, with the resubmissions that the limit counted."""
-        if other is None or other.is_forged or not other.status.is_failed:
-            return False
-        return self.previous_resubmissions in {None, other.resubmissions}
-
-
-def apply_claim(row: JobRow | None, claim: Claim) -> JobRow | None:
-    """The row after the claim. Returns None if it fails. Stores do exactly this, atomically."""
-    if row is None and claim.reopens is not None:
-        return None
-    if row is None:
-        row = JobRow(
-            job_key=claim.job_key,
-            job_type=claim.job_type,
-            status=next_status(NO_ROW, Event.CLAIM),
-            message=claim.message,
-            created_at=claim.now,
-            updated_at=claim.now,
-            version=0,
-        )
-    elif not _can_claim(row, claim):
-        return None
-    if claim.reopens is not None:
-        row = _reopen(row, claim)
-    return replace(
-        row,
-        # The message that the fingerprint was computed from. Once set, neither changes.
-        message=claim.message if row.fingerprint is None else row.message,
-        # A producer may have inserted another, with which no follow-up is ever sent.
-        job_type=claim.job_type,
-        status=Status.STARTED,
-        owner=claim.owner,
-        fence=row.fence + 1,
-        version=row.version + 1,
-        min_engine=ENGINE_NUMBER,
-        attempts=row.attempts + 1,
-        updated_at=claim.now,
-        since=None,
-        waits_for=None,
-        claimed_at=claim.now,
-        lease_until=claim.lease_until,
-        due_at=claim.lease_until,
-        first_sent_at=row.first_sent_at or claim.now,
-        key_scope=claim.key_scope if row.key_scope is None else row.key_scope,
-        deployment=row.deployment or claim.deployment,
-        provider=row.provider or claim.provider,
-        fingerprint=row.fingerprint or claim.fingerprint,
-        customer_id=row.customer_id or indexable_id(claim.customer_id),
-        subject=row.subject or claim.subject,
-        amount=claim.amount if row.amount is None else row.amount,
-        currency=row.currency or claim.currency,
-        resubmissions=row.resubmissions or claim.resubmissions or (),
-    )
-
-
-def _can_claim(row: JobRow, claim: Claim) -> bool:
-    if has_conflict(row, claim) or row.needs_newer_engine:
-        return False
-    if claim.reopens is None:
-        return row.allows(Event.CLAIM) and not row.runs_later(claim.now, claim.schedule_limit)
-    return can_reopen(row, claim) and row.version == claim.reopens.version
-
 
 def can_reopen(row: JobRow, claim: Claim) -> bool:
     """Whether a valid message may claim this job in review: certainly nothing was sent.
@@ -119,17 +56,9 @@ def can_reopen(row: JobRow, claim: Claim) -> bool:
 
 
 def keeps_message(row: JobRow, claim: Claim) -> bool:
-    """Whether the claim succeeds, and the row keeps the message of its fingerprint."""
-    return row.fingerprint is not None and _can_claim(row, claim)
-
-
-def _reopen(review: JobRow, claim: Claim) -> JobRow:
-    """The review with evidence of the claim, and a new age."""
-    return replace(
-        review,
-        evidence=evidence_of_reopening(review, claim),
-        age_from=claim.now,
-    )
+    """Whether to claim again with the message of the row's fingerprint. The store decides."""
+    claimable = row.allows(Event.CLAIM) if claim.reopens is None else can_reopen(row, claim)
+    return row.fingerprint is not None and claimable and not has_conflict(row, claim)
 
 
 def evidence_of_reopening(review: JobRow, claim: Claim) -> tuple[EvidenceEntry, ...]:

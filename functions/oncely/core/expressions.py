@@ -54,7 +54,7 @@ class Expression:
 def claim_update(
     claim: Claim, *, due_shards: int = DUE_SHARDS, keeps_message: bool = False
 ) -> dict[str, Any]:
-    """`apply_claim` of core/claims.py as one conditional update.
+    """The claim as one conditional update: it counts, leases, and fills in what the row lacks.
 
     `keeps_message`: for a row whose fingerprint is from another message, which stays.
     """
@@ -128,7 +128,7 @@ def same_attributes(seen: Mapping[str, Any], names: Iterable[str]) -> dict[str, 
 
 
 def prerequisite_check(claim: Claim, prerequisite: JobKey) -> dict[str, Any]:
-    """`Claim.prerequisite_met_by` of core/claims.py as a condition check."""
+    """The check that the other job failed, with the resubmissions that the limit counted."""
     e = Expression()
     condition = f"{e.name('status')} = {e.value(serialize_field('status', Status.FAILED))}"
     # It is ours: see `JobRow.is_forged`.
