@@ -306,6 +306,22 @@ def test_restore_does_not_bring_data_back(used: ErasableStack) -> None:
     assert used.places_of(*MARKS) == set()
 
 
+def test_restored_backup_is_erased_again(used: ErasableStack) -> None:
+    """The stream was lost with the table, so the history has no line of the erasure."""
+    backup = used.jobs()
+    used.erase(ANNA)
+    erase_own_orders(used)
+    used.records = []
+    for key, job in backup.items():
+        used.dynamo.remove_row(key)
+        used.dynamo.store().create(job)
+
+    result = used.app.proof_restorer.replace_table(replays_for=timedelta(days=18))
+
+    assert isinstance(result, Declaration)
+    assert used.places_of(*MARKS) == set()
+
+
 def test_undeclared_table_is_refused(used: ErasableStack) -> None:
     used.world.guard = FakeTableGuard(TableBlocked("the job table was restored"))
     with pytest.raises(InvalidRequestError, match="was restored"):
