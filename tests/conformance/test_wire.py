@@ -152,7 +152,7 @@ def save_audit(clients: AwsClients, account: MemoryAws) -> None:
     reports = AuditReports(S3Objects(clients.s3, "archive"))
     until = datetime.fromisoformat("2026-05-17T00:00:00Z")
     name = "20260516T000000Z-20260517T000000Z-2"
-    audit = StoredAudit(name=name, since=until - 24 * HOUR, until=until, differences=2)
+    audit = StoredAudit(since=until - 24 * HOUR, until=until, differences=2)
     reports.save_audit(audit, [{"order": "é"}])
     assert reports.recent_audits(limit=5) == [audit]
     assert reports.read_audit(name) == [{"order": "é"}]

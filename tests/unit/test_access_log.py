@@ -146,7 +146,7 @@ def test_reports_log_the_jobs_that_they_name(admin: Page, lines: Lines) -> None:
     ports: Any = admin.app.ports
     ports.stored_rejects.add("2026/11/16/1", json.dumps(charge_message()))
     until = START.replace(hour=0)
-    audit = StoredAudit(name=AUDIT, since=until - timedelta(days=1), until=until, differences=1)
+    audit = StoredAudit(since=until - timedelta(days=1), until=until, differences=1)
     ports.audit_reports.save_audit(audit, [{"record": "difference", "job_key": KEY}])
 
     rejects = json.loads(admin.call("GET /api/rejects", "[support]")["body"])["rejects"]

@@ -70,9 +70,7 @@ PAUSE: Final = Pause(
     target="payment.charge",
     entries=(PauseEntry(at=NOW, action=PauseAction.PAUSE, actor="ada", reason="wrong prices"),),
 )
-AUDIT: Final = StoredAudit(
-    name="20261116T000000Z-20261117T000000Z-2", since=NOW, until=NOW, differences=2
-)
+AUDIT: Final = StoredAudit(since=NOW, until=NOW, differences=2)
 WEEK: Final[Any] = {"since": NOW, "until": NOW + timedelta(days=7), "job_type": None, "limit": 1}
 # One call of each method of each port.
 CHANGE: Final = EffectChange(

@@ -30,6 +30,7 @@ STAGGER_MINUTES: Final = 2
 _MAX_REPORTS: Final = 20 * WINDOW_DAYS
 _PREFIX: Final = "audits/"
 _SUFFIX: Final = ".jsonl"
+_NAME_TIME: Final = "%Y%m%dT%H%M%SZ"
 _NAME: Final = re.compile(r"(\d{8}T\d{6}Z)-(\d{8}T\d{6}Z)-(\d+)")
 
 
@@ -37,10 +38,15 @@ _NAME: Final = re.compile(r"(\d{8}T\d{6}Z)-(\d{8}T\d{6}Z)-(\d+)")
 class StoredAudit:
     """A stored report, described by its name."""
 
-    name: str
     since: datetime
     until: datetime
     differences: int
+
+    @property
+    def name(self) -> str:
+        """Its name in the archive, which `_parse_name` reads."""
+        days = (one.astimezone(UTC).strftime(_NAME_TIME) for one in (self.since, self.until))
+        return f"{'-'.join(days)}-{self.differences}"
 
     def to_json(self) -> dict[str, Json]:
         """The report as an entry of a list."""
@@ -86,9 +92,9 @@ def _parse_name(name: str) -> StoredAudit | None:
     if (found := _NAME.fullmatch(name)) is None:
         return None
     since, until = (
-        datetime.strptime(text, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC) for text in found.groups()[:2]
+        datetime.strptime(text, _NAME_TIME).replace(tzinfo=UTC) for text in found.groups()[:2]
     )
-    return StoredAudit(name=name, since=since, until=until, differences=int(found[3]))
+    return StoredAudit(since=since, until=until, differences=int(found[3]))
 
 
 @dataclass(frozen=True)
@@ -122,7 +128,8 @@ class DailyAudit:
             raise UnavailableError(
                 "the alert about the audit could not be sent: the next invocation repeats it"
             )
-        self.app.ports.audit_reports.save_audit(stored_audit(result), lines)
+        audit = StoredAudit(since=period.since, until=period.until, differences=result.number)
+        self.app.ports.audit_reports.save_audit(audit, lines)
         return result
 
     def _known(self, period: AuditPeriod) -> set[str]:
@@ -157,15 +164,3 @@ def _identity(line: Mapping[str, Json]) -> str:
     """What makes two differences the same. A label may read otherwise in a newer version."""
     names = ("kind", "provider", "job_key", "provider_ids", "theirs", "ours")
     return json.dumps([line.get(name) for name in names], sort_keys=True)
-
-
-def stored_audit(result: AuditResult) -> StoredAudit:
-    """Return the name and the facts of a report."""
-    period = result.period
-    days = "-".join(f"{one.astimezone(UTC):%Y%m%dT%H%M%SZ}" for one in (period.since, period.until))
-    return StoredAudit(
-        name=f"{days}-{result.number}",
-        since=period.since,
-        until=period.until,
-        differences=result.number,
-    )

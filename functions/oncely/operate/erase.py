@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import partial
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -331,14 +330,24 @@ class ErasableArchive:
 
     def redact_history(self, redact: Redact, *, dry_run: bool) -> Iterator[bool]:
         """Yield for each object whether any version held lines that `redact` changes."""
-        work = partial(self._redact_object, redact, dry_run)
+
+        def work(found: _Object) -> bool:
+            return self._redact_object(found, redact, dry_run=dry_run)
+
         return self._for_each(HISTORY_PREFIX, SUFFIX, work)
 
     def delete_rejects(
         self, matches: Callable[[Mapping[str, Any]], bool], *, dry_run: bool
     ) -> Iterator[bool]:
         """Yield for each reject whether any version matched."""
-        work = partial(self._delete_reject, matches, dry_run)
+
+        def work(found: _Object) -> bool:
+            read = (self.objects.find(found.key, version=version) for version in found.versions)
+            matched = any(matches(_parse_reject(one.body)) for one in read if one is not None)
+            if matched and not dry_run:
+                self._delete_versions(found.key, [*found.versions, *found.markers])
+            return matched
+
         return self._for_each(REJECTS_PREFIX, REJECT_SUFFIX, work)
 
     def _for_each(
@@ -367,7 +376,7 @@ class ErasableArchive:
                         found.current = version
                 yield found
 
-    def _redact_object(self, redact: Redact, dry_run: bool, found: _Object) -> bool:  # noqa: FBT001  # a partial's
+    def _redact_object(self, found: _Object, redact: Redact, *, dry_run: bool) -> bool:
         """Replace the current version first, then delete every version that holds the data."""
         for _ in range(_MAX_OBJECT_RETRIES):
             held: list[str] = []
@@ -392,19 +401,6 @@ class ErasableArchive:
             others = self._objects(found.key)
             found = next((one for one in others if one.key == found.key), _Object(key=found.key))
         raise UnavailableError(f"{found.key} kept changing; run the erasure again")
-
-    def _delete_reject(
-        self,
-        matches: Callable[[Mapping[str, Any]], bool],
-        dry_run: bool,  # noqa: FBT001  # a partial's
-        found: _Object,
-    ) -> bool:
-        read = (self.objects.find(found.key, version=version) for version in found.versions)
-        if not any(matches(_parse_reject(one.body)) for one in read if one is not None):
-            return False
-        if not dry_run:
-            self._delete_versions(found.key, [*found.versions, *found.markers])
-        return True
 
     def _delete_versions(self, key: str, versions: Iterable[str]) -> None:
         client, bucket = self.objects.client, self.objects.bucket
