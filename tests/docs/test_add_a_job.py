@@ -14,9 +14,9 @@ import stripe
 from oncely.core.effect_outcomes import Ambiguous, EffectOutcome, LookupOutcome, NotFound, Succeeded
 from oncely.core.schedule import Clock
 from oncely.testing import build_scenario
-from oncely.testing.choosers import ScriptedChooser
 from oncely.testing.explorer import run_schedule
 from oncely.testing.sandbox import FaultKind
+from oncely.testing.schedule import ScriptedChooser
 from tests.docs.guide import CONTRACT, TEST, follow_guide
 from tests.docs.pages import REPOSITORY
 from tests.support.shipped_sandbox import ShippedSandbox

@@ -12,11 +12,10 @@ from oncely.history.table_generation import TableGenerationReader
 from oncely.operate.overview import CloudWatchHourlyMetrics, SqsQueueDepths
 from oncely.operate.page_access import CognitoUserDirectory
 from oncely.reconcile.step_functions import Sweeps
-from oncely.testing.choosers import ScriptedChooser
 from oncely.testing.explorer import run_schedule
 from oncely.testing.memory_aws.calls import AwsCall, MemoryClient
 from oncely.testing.scenario import Scenario
-from oncely.testing.schedule import Scheduler
+from oncely.testing.schedule import Scheduler, ScriptedChooser
 from oncely.testing.script import parse_script
 from oncely.testing.world import Simulation
 from tests.faults.scenarios import SCENARIOS

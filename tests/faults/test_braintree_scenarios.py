@@ -9,8 +9,8 @@ from oncely.core.job_row import JobRow
 from oncely.core.profiles import RetryPolicy
 from oncely.core.table_identity import may_have_lost_history
 from oncely.testing import SearchLimits
-from oncely.testing.choosers import ScriptedChooser
 from oncely.testing.explorer import Explorer, run_schedule
+from oncely.testing.schedule import ScriptedChooser
 from oncely.testing.script import format_script, parse_script
 from tests.faults.scenarios import SCENARIOS
 

@@ -4,8 +4,8 @@ import pytest
 
 from oncely.testing import SearchLimits
 from oncely.testing.base_simulation import BaseSimulation
-from oncely.testing.choosers import ScriptedChooser
 from oncely.testing.explorer import run_schedule
+from oncely.testing.schedule import ScriptedChooser
 from oncely.testing.script import parse_script
 from tests.faults.comparison import (
     COLUMN_SEPARATOR,

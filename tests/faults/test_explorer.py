@@ -29,8 +29,8 @@ from oncely.jobs.receipt_send import ReceiptSend
 from oncely.operate.own_tables import JOBS
 from oncely.publish.publisher import EndedJobPublisher
 from oncely.testing import Scenario, SearchLimits, explore
-from oncely.testing.choosers import ScriptedChooser
 from oncely.testing.explorer import Explorer, run_schedule
+from oncely.testing.schedule import ScriptedChooser
 from oncely.testing.script import format_script, parse_injections, parse_script
 from oncely.testing.world import Simulation
 from tests.faults.safety_classes import MESSAGE, EffectMessage, contract_for_safety

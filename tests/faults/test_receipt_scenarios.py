@@ -4,8 +4,8 @@ import pytest
 
 from oncely.core.job_row import JobRow
 from oncely.reconcile import event_proofs
-from oncely.testing.choosers import ScriptedChooser
 from oncely.testing.explorer import run_schedule
+from oncely.testing.schedule import ScriptedChooser
 from oncely.testing.script import parse_injections
 from tests.faults.test_explorer import BY_NAME
 

@@ -7,8 +7,8 @@ from oncely.core.effect_outcomes import NotFound
 from oncely.core.job_row import JobRow
 from oncely.core.profiles import RetryPolicy
 from oncely.testing import SearchLimits
-from oncely.testing.choosers import ScriptedChooser
 from oncely.testing.explorer import run_schedule
+from oncely.testing.schedule import ScriptedChooser
 from tests.faults.test_explorer import BY_NAME, first_violation
 
 ONE = SearchLimits(injections=1, max_violations=1)

@@ -10,7 +10,6 @@ from functools import partial
 from multiprocessing import Pool
 from typing import Final
 
-from oncely.testing.choosers import ScriptedChooser
 from oncely.testing.explorer import (
     ExplorationReport,
     Explorer,
@@ -19,6 +18,7 @@ from oncely.testing.explorer import (
     run_schedule,
 )
 from oncely.testing.scenario import Scenario
+from oncely.testing.schedule import ScriptedChooser
 from oncely.testing.script import Script, format_script, parse_script
 from oncely.testing.world import Simulation
 

@@ -7,7 +7,6 @@ from oncely.contracts.contract import AnyContract
 from oncely.contracts.resources import JobSettings
 from oncely.core.lifecycle import ENDED
 from oncely.plugins.provider import AnyProvider
-from oncely.testing.choosers import ScriptedChooser
 from oncely.testing.explorer import ExplorationReport, Explorer, SearchLimits, run_schedule
 from oncely.testing.rows import BusinessRows
 from oncely.testing.sandbox.provider_sandbox import (
@@ -16,6 +15,7 @@ from oncely.testing.sandbox.provider_sandbox import (
     sandbox_type,
 )
 from oncely.testing.scenario import FinalState, ProviderSpec, Scenario
+from oncely.testing.schedule import ScriptedChooser
 from oncely.testing.script import Script, format_script
 
 # Every schedule with one injection and a sample of those with two: seconds, not minutes.

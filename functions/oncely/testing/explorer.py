@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from oncely.testing.base_simulation import BaseSimulation
-from oncely.testing.choosers import RandomChooser, ScriptedChooser
 from oncely.testing.digest import UndigestableStateError
 from oncely.testing.scenario import Scenario
-from oncely.testing.schedule import ScheduleLimitError, Scheduler
+from oncely.testing.schedule import RandomChooser, ScheduleLimitError, Scheduler, ScriptedChooser
 from oncely.testing.script import Injection, Script, format_script, parse_injections
 from oncely.testing.world import Simulation
 

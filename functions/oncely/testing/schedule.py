@@ -1,9 +1,11 @@
 """The scheduler: runs one process at a time, and may switch to another at each call to a port."""
 
-from collections import Counter
+import random
+from collections import Counter, deque
 from collections.abc import Callable, Iterable
+from dataclasses import fields, is_dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 try:
     from greenlet import GreenletExit, getcurrent, greenlet  # type: ignore[import-untyped]  # three names are not worth a package of stubs
@@ -14,9 +16,9 @@ except ModuleNotFoundError as error:
     ) from error
 
 from oncely.core.errors import InvariantError
-from oncely.testing.script import DIE, SLEEP, SLOW, CallSite
+from oncely.core.job_row import JobRow
+from oncely.testing.script import DIE, SLEEP, SLOW, CallSite, Injection, Script
 from oncely.testing.tasks import START, SimulatedProcess, Task
-from oncely.testing.trace import format_value
 
 if TYPE_CHECKING:
     from oncely.testing.base_simulation import BaseSimulation  # which imports this module
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 # More than any schedule needs to end; beyond this it loops.
 MAX_PROCESSES: Final = 150
 MAX_CALLS: Final = 4000
+_MAX_VALUE_LENGTH: Final = 110  # of a value in a trace
 
 
 class ProcessKilledError(BaseException):
@@ -34,17 +37,75 @@ class ScheduleLimitError(Exception):
     """A schedule that does not end."""
 
 
-class Chooser(Protocol):
-    """The choice of the injection at each call."""
+class ScriptedChooser:
+    """A chooser that follows a script, and then records the alternatives."""
+
+    def __init__(self, script: Script) -> None:
+        self._waiting: dict[CallSite, deque[str]] = {}
+        for injection in script:
+            self._waiting.setdefault(injection.call_site, deque()).append(injection.action)
+        self.remaining = len(script)
+        self.alternatives: list[Injection] = []
+        self.on_new_state: Callable[[tuple[str, ...]], None] | None = None
+        self.is_last_level = False  # its alternatives would exceed the limits
+        self._begun: set[str] = set()
 
     def choose(self, call_site: CallSite, options: Callable[[], Iterable[str]]) -> str | None:
-        """Return one of the options. Returns None to inject nothing."""
+        """Return the action of the script at this call site. Returns None if it has none."""
+        if self.remaining == 0:
+            if self.on_new_state is not None and self._compares_state(call_site):
+                offered = tuple(options())
+                self.on_new_state(offered)
+                self.alternatives += [Injection(call_site, action) for action in offered]
+            return None
+        actions = self._waiting.get(call_site)
+        if not actions or actions[0] not in options():
+            return None
+        self.remaining -= 1
+        return actions.popleft()
+
+    def _compares_state(self, call_site: CallSite) -> bool:
+        """Compare states at every call, or on the last level only where a process begins.
+
+        Without alternatives, a known state is met early enough there. Digesting the state at every
+        call takes as long as the calls themselves.
+        """
+        is_first_call = call_site.process not in self._begun
+        self._begun.add(call_site.process)
+        return is_first_call or not self.is_last_level
+
+
+class RandomChooser:
+    """A chooser that draws a random schedule after a fixed prefix."""
+
+    def __init__(
+        self, seed: int, *, injections: int, rate: float, fixed_prefix: Script = ()
+    ) -> None:
+        self._fixed_prefix = ScriptedChooser(fixed_prefix)
+        self._random = random.Random(seed)  # noqa: S311  # nothing here is a secret
+        self._remaining = injections
+        self._rate = rate
+        self.script: list[Injection] = list(fixed_prefix)
+
+    def choose(self, call_site: CallSite, options: Callable[[], Iterable[str]]) -> str | None:
+        """Return a random option at the configured rate, otherwise None."""
+        if self._fixed_prefix.remaining:
+            return self._fixed_prefix.choose(call_site, options)
+        if self._remaining == 0 or self._random.random() >= self._rate:
+            return None
+        offered = list(options())
+        if not offered:
+            return None
+        action = self._random.choice(offered)
+        self._remaining -= 1
+        self.script.append(Injection(call_site, action))
+        return action
 
 
 class Scheduler:
     """The scheduler and its clock, which only it advances."""
 
-    def __init__(self, chooser: Chooser) -> None:
+    def __init__(self, chooser: ScriptedChooser | RandomChooser) -> None:
         self.chooser = chooser
         self.now = START
         self.task_source: BaseSimulation
@@ -114,7 +175,7 @@ class Scheduler:
     def log(self, line: str, *values: object) -> None:
         """Send a line to the listener, if there is one."""
         if self.listener is not None:
-            text = " ".join([line, *map(format_value, values)])
+            text = " ".join([line, *map(_format_value, values)])
             self.listener((self.now - START).total_seconds(), text)
 
     def advance_to(self, at: datetime) -> None:
@@ -214,6 +275,23 @@ class Scheduler:
                 process.body.throw(GreenletExit)
         self.waiting.clear()
         self.asleep.clear()
+
+
+def _format_value(value: object) -> str:
+    """Format a value in a few words."""
+    return _describe(value)[:_MAX_VALUE_LENGTH]
+
+
+def _describe(value: object) -> str:
+    if isinstance(value, JobRow):
+        return f"{value.status} v{value.version} of {value.owner or 'no owner'}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_describe, value))}]"
+    if is_dataclass(value) and not isinstance(value, type):
+        values = (getattr(value, field.name) for field in fields(value) if field.repr)
+        text = ", ".join(_describe(one) for one in values if one not in (None, (), {}, False))
+        return f"{type(value).__name__}({text})"
+    return str(value)
 
 
 class WallClock:

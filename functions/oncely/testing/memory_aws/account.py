@@ -1,10 +1,11 @@
 """An AWS account in memory: one client of each service, under the shipped adapters."""
 
 from collections.abc import Mapping
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
+from oncely.contracts.table_schema import TableSchema
 from oncely.testing.memory_aws.calls import Intercept, MemoryClient, perform_directly
+from oncely.testing.memory_aws.dynamodb import MemoryDynamo
 from oncely.testing.memory_aws.services import (
     MemoryEventBridge,
     MemoryS3,
@@ -28,7 +29,7 @@ class MemoryAws:
         self,
         *,
         now: Now,
-        tables: Any = None,  # noqa: ANN401  # as MemoryDynamo takes them; None for an account without DynamoDB
+        tables: Mapping[str, TableSchema] | None = None,  # None for an account without DynamoDB
         intercept: Intercept = perform_directly,
         services: Mapping[str, MemoryClient] | None = None,
     ) -> None:
@@ -42,7 +43,7 @@ class MemoryAws:
         self._by_name: dict[str, MemoryClient] = {one.service: one for one in own}
         self._by_name |= services or {}
         if tables is not None:
-            self._by_name["dynamodb"] = self.dynamodb = _new_dynamodb(tables, now)
+            self._by_name["dynamodb"] = self.dynamodb = MemoryDynamo(tables, now=now)
         self.intercept = intercept
 
     @property
@@ -65,7 +66,3 @@ class MemoryAws:
         """The one client of a service. Its timeouts and retries do not matter here."""
         del config
         return self._by_name[service]
-
-
-def _new_dynamodb(tables: Any, now: Now) -> Any:  # noqa: ANN401  # until MemoryDynamo is here
-    return import_module("oncely.testing.memory_aws.dynamodb").MemoryDynamo(tables, now=now)
