@@ -19,7 +19,7 @@ from tests.faults.expectations import (
     check_order_matches_charges,
     payments_in,
 )
-from tests.faults.providers import TEN_MINUTES, NewBraintree, braintree
+from tests.faults.providers import PROCESSING_TIME, NewBraintree, braintree
 from tests.support.orders import order_row
 
 SAMPLES: Final = BraintreeSandbox.samples
@@ -86,14 +86,12 @@ def scenarios(charge_scenario: Callable[..., Scenario]) -> Iterator[Scenario]:
     yield scenario(
         "declined", braintree(acts_as=SAMPLES["declined"], search_lag=LAG, honors_keys=False)
     )
-    pending = braintree(acts_as=SAMPLES["pending"], pending_for=TEN_MINUTES, honors_keys=False)
+    pending = braintree(acts_as=SAMPLES["pending"], pending_for=PROCESSING_TIME, honors_keys=False)
     yield scenario("pending", pending)
     # What a second fault does to an authorization, or a submission, without a response.
     for name, prefix in (
-        ("lost", "w1:braintree.prepare!lost"),
         ("late", "w1:braintree.prepare!late"),
         ("unsaved", "w1:jobs.update_item#2!die"),
-        ("submit-lost", "w1:braintree.execute!lost"),
         ("submit-late", "w1:braintree.execute!late"),
         ("zombie", "w1:jobs.update_item#2>sweep w1:jobs.update_item#2>deliver"),
     ):

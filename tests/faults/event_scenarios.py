@@ -10,17 +10,15 @@ from oncely.core.lifecycle import Status
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.providers.stripe.plugin import StripeSettings
 from oncely.testing import FinalState, Scenario
-from oncely.testing.sandbox import FaultKind
 from tests.faults.expectations import KEY, ORDER, charges_in
 from tests.faults.providers import (
     DECLINED,
     PROCESSING,
-    TEN_MINUTES,
+    PROCESSING_TIME,
     DisputedStripe,
     NewStripe,
     ReturnedRefunds,
     stripe,
-    stripe_fault,
 )
 from tests.faults.refund_scenarios import (
     charged,
@@ -102,12 +100,7 @@ def with_events(name: str, payments: NewStripe, **more: Any) -> Scenario:  # noq
 def event_scenarios() -> Iterable[Scenario]:
     return (
         charge_scenario("events", stripe()),
-        charge_scenario(
-            "events-lost-answer",
-            stripe(),
-            provider_faults=(stripe_fault(FaultKind.ACCEPT_THEN_DROP, "execute"),),
-        ),
-        charge_scenario("events-slow", stripe(acts_as=PROCESSING, processing_time=TEN_MINUTES)),
+        charge_scenario("events-slow", stripe(acts_as=PROCESSING, processing_time=PROCESSING_TIME)),
         charge_scenario("events-declined", stripe(acts_as=DECLINED)),
         charge_scenario(
             "events-dispute",
@@ -117,7 +110,7 @@ def event_scenarios() -> Iterable[Scenario]:
             sweeps_at=(timedelta(minutes=20),),
         ),
         with_events("forged", charged()),
-        with_events("slow", charged(refund_status="pending", processing_time=TEN_MINUTES)),
+        with_events("slow", charged(refund_status="pending", processing_time=PROCESSING_TIME)),
         with_events(
             "returned",
             charged(ReturnedRefunds),

@@ -20,6 +20,8 @@ PROCESSING: Final = StripeSandbox.samples["pending"]
 LIMIT_DURATION: Final = timedelta(hours=2)
 OUTAGE: Final = timedelta(hours=1)
 TEN_MINUTES: Final = timedelta(minutes=10)
+# How long a payment or a refund is pending: a few sweeps. More would add no state.
+PROCESSING_TIME: Final = timedelta(minutes=4)
 # When a confirmation in flight arrives, just before its worker's timeout.
 ARRIVAL: Final = timedelta(seconds=65)
 
@@ -166,7 +168,7 @@ class LateConfirmation(StripeWithEvents):
 
 
 class FailingRefunds(StripeWithEvents):
-    """Refunds are pending for ten minutes. Then the bank returns the money."""
+    """Refunds are pending for a while. Then the bank returns the money."""
 
     def __init__(self, options: SandboxOptions) -> None:
         super().__init__(options)
@@ -176,14 +178,14 @@ class FailingRefunds(StripeWithEvents):
         self.return_refunds("pending")
 
     def return_refunds(self, status: str) -> None:
-        moment = self.options.now() - TEN_MINUTES
+        moment = self.options.now() - PROCESSING_TIME
         for one in self.ledger.refunds:
             if one.status == status and one.created <= moment:
                 self.complete_refund(one.refund_id, succeeded=False)
 
 
 class ReturnedRefunds(FailingRefunds):
-    """The bank returns every refund ten minutes after its success."""
+    """The bank returns every refund a while after its success."""
 
     def __init__(self, options: SandboxOptions) -> None:
         super().__init__(options)

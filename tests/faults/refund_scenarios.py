@@ -23,6 +23,7 @@ from oncely.testing.scenario import PlannedRepair, RestoreMode
 from tests.faults.cancel_scenarios import cancels
 from tests.faults.expectations import ORDER, payments_in
 from tests.faults.providers import (
+    PROCESSING_TIME,
     TEN_MINUTES,
     FailingRefunds,
     NewBraintree,
@@ -237,18 +238,7 @@ def refund_scenarios() -> Iterable[Scenario]:
             "server-error", charged(), provider_faults=refund_faults(FaultKind.ERROR_BEFORE)
         ),
         # A delayed request could refund again.
-        *(
-            refund_scenario(
-                name,
-                charged(key_window=window),
-                contract,
-                provider_faults=refund_faults(FaultKind.ARRIVES_LATE),
-            )
-            for name, contract, window in (
-                ("stuck", PaymentRefund, None),
-                ("short-window", ShortWindowRefund, SHORT_KEY_TTL),
-            )
-        ),
+        refund_scenario("stuck", charged(), provider_faults=refund_faults(FaultKind.ARRIVES_LATE)),
         *(
             refund_scenario(
                 f"late-{late_by.total_seconds():.0f}-and-unstored-error",
@@ -259,24 +249,20 @@ def refund_scenarios() -> Iterable[Scenario]:
             )
             for late_by in (timedelta(seconds=60), timedelta(hours=11))
         ),
-        # Refunded, answered with a stored 500, and not listed yet. Either the charge counts it
-        # already, or all reads lag.
+        # Refunded, answered with a stored 500, and not listed yet: all reads lag, or the charge
+        # counts it already, and its list shows it only after the second lookup.
         *(
             refund_scenario(
-                f"stale-{name}-{lag.total_seconds():.0f}",
-                charged(refund_list_lag=lag, charge_lag=lag if name == "reads" else timedelta(0)),
+                name,
+                charged(refund_list_lag=lag, charge_lag=charge_lag),
                 provider_faults=refund_faults(FaultKind.ERROR_AFTER),
             )
-            for name, lag in (
-                ("reads", timedelta(seconds=20)),
-                ("reads", timedelta(seconds=90)),
-                ("list", timedelta(seconds=15)),
-                ("list", timedelta(seconds=90)),
-                # Longer than until a second lookup, before the refund would be sent again.
-                ("list", 4 * LIST_LAG),
+            for name, lag, charge_lag in (
+                ("stale-reads", timedelta(seconds=90), timedelta(seconds=90)),
+                ("stale-list", 4 * LIST_LAG, timedelta(0)),
             )
         ),
-        refund_scenario("slow", charged(refund_status="pending", processing_time=TEN_MINUTES)),
+        refund_scenario("slow", charged(refund_status="pending", processing_time=PROCESSING_TIME)),
         refund_scenario("fails-later", charged(FailingRefunds)),
         refund_scenario(
             "returned",
@@ -338,16 +324,8 @@ def refund_scenarios() -> Iterable[Scenario]:
             seed_rows=partial(seed_paid_order, rma_1=450),  # twice that is less than was captured
             duplicate_messages=1,
         ),
-        # The job's row is lost, our ledger is not.
-        refund_scenario(
-            "restored-jobs",
-            charged(key_window=SHORT_KEY_TTL),
-            ShortWindowRefund,
-            restore=RestoreMode.JOBS_LAGGING,
-            duplicate_messages=1,
-        ),
-        # A month later the message is sent again. Lookups of what a restore lost have ended, and
-        # Stripe has removed the key.
+        # The job's row is lost, our ledger is not. A month later the message is sent again: lookups
+        # of what a restore lost have ended, and Stripe has removed the key.
         refund_scenario(
             "restored-jobs-and-replayed",
             charged(key_window=SHORT_KEY_TTL),

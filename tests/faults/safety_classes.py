@@ -182,9 +182,6 @@ _RESTORED_AND_CLAIMED_AGAIN: Final = ("restore1", "proofs", "sweep", "deliver")
 SAFETY_SCENARIOS: Final = (
     safety_scenario("natural", RetrySafety.NATURAL),
     safety_scenario("keyed", RetrySafety.KEYED, window=DAY, key_ttl=DAY),
-    safety_scenario(
-        "keyed-short-window", RetrySafety.KEYED, window=SHORT_KEY_TTL, key_ttl=SHORT_KEY_TTL
-    ),
     # A send is open, and its key expires before the longest delay ends.
     safety_scenario(
         "keyed-brief-window",
@@ -214,12 +211,13 @@ SAFETY_SCENARIOS: Final = (
     ),
     # The first request arrives after the lookup that finds nothing. Nothing but the safety class is
     # declared, as for `deposit.return` in docs/add-a-job.md.
-    *(
-        safety_scenario(name, RetrySafety.KEYED, window=ttl, key_ttl=ttl, lag=LAG, first_late_by=by)
-        for name, ttl, by in (
-            ("keyed-late", DAY, timedelta(minutes=10)),
-            ("keyed-late-short-window", SHORT_KEY_TTL, timedelta(minutes=10)),
-        )
+    safety_scenario(
+        "keyed-late",
+        RetrySafety.KEYED,
+        window=DAY,
+        key_ttl=DAY,
+        lag=LAG,
+        first_late_by=timedelta(minutes=10),
     ),
     safety_scenario("lookup", RetrySafety.LOOKUP, lag=timedelta(0)),
     # A duplicate and then a sweep arrive while the request of the owner is not answered.

@@ -42,7 +42,7 @@ from tests.faults.later_scenarios import FIRST, later_scenarios
 from tests.faults.providers import (
     DECLINED,
     PROCESSING,
-    TEN_MINUTES,
+    PROCESSING_TIME,
     DecliningFirstAttempt,
     LimitedHubSpot,
     SmallPages,
@@ -269,7 +269,7 @@ _DIRECT: Final = (
             ("decline-lost", "w1:stripe.execute!lost"),
         )
     ),
-    charge_scenario("slow", stripe(acts_as=PROCESSING, processing_time=TEN_MINUTES)),
+    charge_scenario("slow", stripe(acts_as=PROCESSING, processing_time=PROCESSING_TIME)),
     # Two jobs in one group, and sweeps that exclude each other until a lease expires.
     charge_scenario(
         "sweep-leases",
