@@ -65,7 +65,7 @@ def test_claim_is_recorded_without_evidence_entry() -> None:
 
 def test_restored_claim_is_recorded_as_restore() -> None:
     """The row has the fence of a claim, but this write is none."""
-    line = recorded_line(ready_job(), claimed(ready_job(), make_claim(now=NOW)))
+    line = recorded_line(ready_job(), claim_row(ready_job(), make_claim(now=NOW)))
 
     restored = restore_row(None, line, deployment="ours", now=LATER)
 
