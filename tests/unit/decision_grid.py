@@ -29,15 +29,13 @@ from oncely.core.lifecycle import Status
 from oncely.core.profiles import RetryLimits, RetryPolicy, RetrySafety
 from tests.unit.samples import NOW, PROFILE, TICK, make_job
 
-FRAUD: Final = "fraudulent"
-STOP: Final = RetryLimits(max_age=timedelta(hours=48), review_codes=frozenset({FRAUD}))
+STOP: Final = RetryLimits(max_age=timedelta(hours=48))
 CONCLUSIVE_NOT_FOUND: Final = NotFound("nothing was prepared", conclusive=True)
 NOT_CLOSED: Final = NotSent("our key is refused", credentials_rejected=True)
 EFFECT_OUTCOMES: Final[tuple[EffectOutcome, ...]] = (
     Succeeded("charged", "pi_1", {"charge_id": "ch_1"}),
     Succeeded("set", None, {}),
     Declined("declined", "card_declined", {"request_id": "req_1"}),
-    Declined("stolen card", FRAUD, {"request_id": "req_1"}),
     StillOpen("declined, and open", "card_declined", {"request_id": "req_1"}),
     StillOpen("declined, and open", "card_declined", {}, NOT_CLOSED),
     NotSent("connection refused"),

@@ -27,7 +27,6 @@ from oncely.core.lifecycle import ENDED, TRANSITIONS, Event, Status
 from oncely.core.profiles import ProviderProfile, RetryLimits, RetryPolicy, RetrySafety
 from tests.unit.decision_grid import (
     EFFECT_OUTCOMES,
-    FRAUD,
     LOOKUP_OUTCOMES,
     OUTCOMES_BY_STATUS,
     decide_any,
@@ -55,7 +54,6 @@ TERMS = st.builds(
         max_attempts=st.integers(1, 20),
         max_consecutive_timeouts=st.integers(1, 20),
         max_age=st.timedeltas(timedelta(minutes=1), timedelta(days=30)),
-        review_codes=st.just(frozenset({FRAUD})),
     ),
     tolerates_row_changes=st.booleans(),
     leaves_open=st.booleans(),
@@ -121,7 +119,7 @@ def test_every_decision_is_transition_that_table_allows(cases: list[GeneratedCas
 @given(cases=situations())
 def test_only_definite_outcome_ends_job(cases: list[GeneratedCase]) -> None:
     for case in cases:
-        declined = isinstance(case.outcome, Declined) and case.outcome.code != FRAUD
+        declined = isinstance(case.outcome, Declined)
         definite = isinstance(case.outcome, Succeeded) or declined
         assert (case.after.status in ENDED) is definite, case
 

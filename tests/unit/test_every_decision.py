@@ -17,7 +17,6 @@ from oncely.core.lifecycle import ENDED, TRANSITIONS, Event, Status, WaitKind
 from oncely.core.text import MAX_REASON_LENGTH
 from tests.unit.decision_grid import (
     EFFECT_OUTCOMES,
-    FRAUD,
     LOOKUP_OUTCOMES,
     cases_with_outcome,
     decide_any,
@@ -91,10 +90,9 @@ def test_success_always_finishes_job() -> None:
         assert (after.timeouts, after.unreachable, after.last_error) == (0, 0, None), case
 
 
-def test_decline_fails_job_unless_it_needs_review() -> None:
+def test_decline_fails_job() -> None:
     for case, outcome in cases_with_outcome(Declined):
-        expected = Event.ESCALATE if outcome.code == FRAUD else Event.DECLINE
-        assert case.decision.event is expected, case
+        assert case.decision.event is Event.DECLINE, case
         assert case.after.last_error == outcome.reason, case
         assert (case.after.result or {})["request_id"] == "req_1", case
 

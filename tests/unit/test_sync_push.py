@@ -184,6 +184,12 @@ def test_older_unknown_push_does_not_change_newer_row(world: InMemoryStack) -> N
     assert record_row(world)["pushed_version"] == 2
 
 
+def test_property_that_account_lacks_needs_review(world: InMemoryStack) -> None:
+    put_record(world, {"version": 1, "record": {"properties": {"no_such_property": "1"}}})
+    assert isinstance(world.run(push_message()), NeedsReview)
+    assert world.crm.writes.total() == 0
+
+
 def test_rate_limited_push_keeps_its_slot_and_uses_it(world: InMemoryStack) -> None:
     add_record(world)
     world.crm.fail_next("upsert_contact", NotSent("429", retry_after=timedelta(seconds=10)))

@@ -113,7 +113,7 @@ def _after_effect(
 ) -> Decision:
     match outcome:
         case Succeeded() | Declined() | Anomalous():
-            return _on_definite(job, policy, outcome)
+            return _on_definite(job, outcome)
         case StillOpen():
             return close_later(job, outcome, now, jitter)
         case NotSent():
@@ -160,7 +160,7 @@ def decide_lookup(
     """The decision for a job whose outcome was not known, and was looked up."""
     match outcome:
         case Succeeded() | Declined() | Anomalous():
-            return _on_definite(job, policy, outcome)
+            return _on_definite(job, outcome)
         case StillOpen():
             return hand_over_to_close(job, policy, outcome, now)
         case NotFound():
@@ -175,14 +175,10 @@ def decide_lookup(
             assert_never(unreachable)
 
 
-def _on_definite(
-    job: JobRow, policy: RetryPolicy, outcome: Succeeded | Declined | Anomalous
-) -> Decision:
+def _on_definite(job: JobRow, outcome: Succeeded | Declined | Anomalous) -> Decision:
     match outcome:
         case Succeeded():
             return _finish(job, outcome)
-        case Declined(code=code) if code in policy.limits.review_codes:
-            return escalate(outcome.reason, result=outcome.result or None)
         case Declined():
             return fail(job, outcome)
         case Anomalous(ref=ref):

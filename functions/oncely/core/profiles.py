@@ -77,7 +77,6 @@ class RetryLimits:
     # How long a provider may process an effect that has no limit of its own. Bank debits take days.
     max_processing_time: timedelta = timedelta(days=14)
     grace_period: timedelta = timedelta(minutes=15)  # how long it waits for its business rows
-    review_codes: frozenset[str] = frozenset()  # decline codes that need review
 
 
 @dataclass(frozen=True, kw_only=True)

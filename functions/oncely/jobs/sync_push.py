@@ -15,6 +15,7 @@ from oncely import (
     BusinessWrite,
     Contract,
     DataOwner,
+    Declined,
     Description,
     EffectCall,
     EffectOutcome,
@@ -32,7 +33,6 @@ from oncely import (
     Prepared,
     Proceed,
     Resources,
-    RetryLimits,
     RetryPolicy,
     RetrySafety,
     Succeeded,
@@ -91,8 +91,6 @@ class SyncPush(Contract[PushMessage, RecordSnapshot]):
     policy = RetryPolicy(
         safety=RetrySafety.LOOKUP,
         profile=HUBSPOT.profile,
-        # Our two properties may be missing in the account, which would fail every record.
-        limits=RetryLimits(review_codes=frozenset({"VALIDATION_ERROR"})),
         tolerates_row_changes=True,
     )
     owner = DataOwner.RECORD  # errors may quote the contact
@@ -250,9 +248,14 @@ class SyncPush(Contract[PushMessage, RecordSnapshot]):
         outcome = crm.upsert_contact(
             facts.record_id, facts.properties, version=facts.version, crm_id=crm_id
         )
-        if isinstance(outcome, Succeeded):
-            return self._pushed_outcome(call, outcome.ref)
-        return outcome
+        match outcome:
+            case Succeeded(ref=ref):
+                return self._pushed_outcome(call, ref)
+            case Declined(code="VALIDATION_ERROR"):
+                # Our two properties may be missing in the account, which would fail every record.
+                return Anomalous(outcome.reason, result=outcome.result)
+            case _:
+                return outcome
 
     def lookup(self, call: EffectCall[RecordSnapshot]) -> LookupOutcome:
         match self.dependencies.provider(HUBSPOT).find_by_external_id(call.facts.record_id):
