@@ -332,6 +332,13 @@ def test_age_counts_from_time_to_run(world: InMemoryStack) -> None:
     assert row.past_max_age(timedelta(hours=24), MONTH + timedelta(hours=25))
 
 
+def test_time_that_has_not_come_moves_no_age(world: InMemoryStack) -> None:
+    """A producer may insert any time, and a job must not stay young because of it."""
+    world.enqueuer().enqueue(charge_message(), run_at=MONTH)
+    row = world.job(KEY)
+    assert row.age_starts_at(WEEK) == row.began_at(WEEK) == row.created_at
+
+
 def test_early_row_that_became_due_waits_again(world: InMemoryStack) -> None:
     """A restore or a race may leave an early due time, when the job looks too old."""
     world.enqueuer().enqueue(charge_message(), run_at=MONTH)
