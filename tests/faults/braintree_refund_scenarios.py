@@ -70,7 +70,7 @@ def braintree_refund_scenarios() -> Iterator[Scenario]:
             seed_rows=whole,
             provider_faults=faults("close", kind, late_by=timedelta(seconds=90)),
         )
-    yield scenario("part-waits", submitted(settled_after=SOON))
+    yield scenario("part-waits", submitted(settled_after=timedelta(minutes=30)))
     yield scenario("declined", settled(refund_status="processor_declined"))
     # The 500 stays under its key, so only the next number can succeed.
     yield scenario(
