@@ -35,8 +35,8 @@ from oncely.testing.scenario import Scenario
 from oncely.testing.schedule import WallClock
 from oncely.testing.tasks import START
 
-# Adapters log what a schedule makes fail; its trace shows that already.
-logging.getLogger("oncely.aws").addHandler(logging.NullHandler())
+# Whatever logs what a schedule makes fail: its trace shows that already.
+logging.getLogger("oncely").addHandler(logging.NullHandler())
 T = TypeVar("T")
 S = TypeVar("S", bound=JobSettings)
 _UNLIMITED: Final = {"effects_per_second": math.inf, "lookups_per_second": math.inf}
