@@ -30,13 +30,19 @@ WRITES_OTHER_ITEMS: Final = {
 # The fields by which a row would become another one. Names that other classes share are left out.
 FIELDS: Final = frozenset(
     {"owner", "fence", "attempts", "lease_until", "due_at", "first_sent_at", "key_number"}
-    | {"key_answered", "ended_version", "expires_at", "provider_ref", "erasure_requested_at"}
+    | {
+        "key_answered",
+        "ended_version",
+        "expires_at",
+        "provider_ref",
+        "erasure_requested_at",
+        "waits_for",
+    }
 )
 MAKES_ROWS: Final = {
     "history/lines.py": "the row of an archived line",
     "history/restore.py": "the same, as a replacement table gets it",
     "history/erasure_log.py": "an archived row whose data was erased since",
-    "operate/second_operator_rules.py": "a job that waits for a second operator to send it",
 }
 # The steps that reach a provider. `lookup` and others also name methods of other classes.
 STEPS: Final = frozenset(

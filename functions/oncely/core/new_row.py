@@ -1,17 +1,21 @@
 """The row of a new job, from the message that asks for it."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
 
+from oncely.core.effect_outcomes import Json
 from oncely.core.errors import InvalidMessageError, UnavailableError, UnreadableRowError
+from oncely.core.evidence import EvidenceEntry
 from oncely.core.job_row import JobRow, new_job
 from oncely.core.job_type import AnyJobType, AnyMessage
 from oncely.core.keys import JobKey
-from oncely.core.lifecycle import WaitKind
+from oncely.core.lifecycle import NO_ROW, Event, WaitKind, next_status
 from oncely.core.results import AlreadyExists, Created, ForgedRow
 from oncely.core.schedule import later_run_at
 from oncely.core.store import JobStore
 from oncely.core.surroundings import Alerter
+from oncely.core.text import reason_line
 
 
 def row_from_message(
@@ -43,6 +47,41 @@ def row_from_message(
 def stranded(job: JobRow) -> JobRow:
     """The new row of a job whose message was dead-lettered. The limit counts from now."""
     return replace(job, waits_for=WaitKind.DEAD_LETTER, since=job.created_at)
+
+
+def requested_job(
+    job: JobRow,
+    pending: Callable[[JobRow], Mapping[str, Json]],
+    *,
+    until: datetime,
+    asked: str,
+    reason: str,
+    actor: str,
+) -> JobRow:
+    """The new row of a job that waits for a second operator, with the request that is `pending`.
+
+    It is written in this form. A row that was `ready` for a moment would be sent by a sweep. Until
+    the request ends there is nothing to alert about, and nothing is sent.
+    """
+    status = next_status(NO_ROW, Event.REQUEST)
+    entry = EvidenceEntry(
+        at=job.created_at,
+        event=Event.REQUEST,
+        from_status=NO_ROW,
+        to_status=status,
+        reason=reason_line(reason),
+        actor=actor,
+    )
+    review = replace(job, status=status)
+    return replace(
+        review,
+        since=job.created_at,
+        due_at=until,
+        last_error=reason_line(asked),
+        waits_for=WaitKind.MESSAGE,
+        pending_repair=pending(review),
+        evidence=(entry,),
+    )
 
 
 def run_at_of_row(

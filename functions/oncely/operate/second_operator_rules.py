@@ -1,18 +1,18 @@
 """Second operator: above an amount, one operator requests an effect and another confirms it."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final, Self
 
 from oncely.core.effect_outcomes import Json
 from oncely.core.errors import InvalidMoneyError
-from oncely.core.evidence import EvidenceEntry
 from oncely.core.job_row import Decision, JobRow
-from oncely.core.lifecycle import NO_ROW, Event, WaitKind, next_status
+from oncely.core.lifecycle import Event
 from oncely.core.money import Money
+from oncely.core.new_row import requested_job
 from oncely.core.repairs import Repair
-from oncely.core.text import format_minute, format_time, parse_time, reason_line
+from oncely.core.text import format_minute, format_time, parse_time
 
 # The other operator may be on the next shift.
 REQUEST_VALIDITY: Final = timedelta(hours=24)
@@ -142,30 +142,10 @@ def request_second_operator(job: JobRow, requested: PendingRepair, *, reason: st
 
 
 def hold_new_job(job: JobRow, requested: PendingRepair, *, actor: str, reason: str) -> JobRow:
-    """The row of a job that an operator asked to send: in review, until another one reopens it.
-
-    It is written in this form. A row that was `ready` for a moment would be sent by a sweep. Until
-    the request ends there is nothing to alert about, and nothing is sent.
-    """
-    status = next_status(NO_ROW, Event.REQUEST)
-    entry = EvidenceEntry(
-        at=job.created_at,
-        event=Event.REQUEST,
-        from_status=NO_ROW,
-        to_status=status,
-        reason=reason_line(reason),
-        actor=actor,
+    """The row of a job that an operator asked to send: in review, until another one reopens it."""
+    asked = (
+        f"{requested.operator} asked to send it, and a second operator must confirm that: "
+        "return the job to ready"
     )
-    review = replace(job, status=status)
-    return replace(
-        review,
-        since=job.created_at,
-        due_at=requested.until,
-        last_error=reason_line(
-            f"{requested.operator} asked to send it, and a second operator must confirm that: "
-            "return the job to ready"
-        ),
-        waits_for=WaitKind.MESSAGE,
-        pending_repair=requested.to_row(review),
-        evidence=(entry,),
-    )
+    until, pending = requested.until, requested.to_row
+    return requested_job(job, pending, until=until, asked=asked, reason=reason, actor=actor)
