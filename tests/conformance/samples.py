@@ -11,7 +11,7 @@ from oncely.core.effect_outcomes import BusinessWrite, Json, Precondition
 from oncely.core.event_records import EventMark, EventRecord
 from oncely.core.job_row import ENGINE_NUMBER, JobRow, new_job
 from oncely.core.keys import JobKey
-from oncely.core.lifecycle import Event, Status
+from oncely.core.lifecycle import Event, Status, WaitKind
 from oncely.core.results import Claimed
 from oncely.core.store import JobStore
 from tests.support.fakes import START
@@ -174,6 +174,7 @@ def job_with_every_field() -> JobRow:
     chosen: dict[str, object] = {
         "job_key": KEY,
         "status": Status.NEEDS_REVIEW,
+        "waits_for": WaitKind.MESSAGE,
         "evidence": EVIDENCE,
         "provider_events": PROVIDER_EVENTS,
         "key_scope": "",
