@@ -10,11 +10,9 @@ from tests.docs.pages import REPOSITORY, page
 
 PAGE: Final = page("docs/architecture.md")
 ENGINE: Final = REPOSITORY / "functions" / "oncely"
-MAX_LINES: Final = 2_250
 _STEP: Final = re.compile(
     r"^\| [\w ]+ \| `(?P<file>[\w/]+\.py)` \| `(?P<name>\w+)` \|", re.MULTILINE
 )
-_READING: Final = re.compile(r"^\d+\. `([\w/]+\.py)`", re.MULTILINE)
 
 
 def test_table_of_changes_matches_code() -> None:
@@ -28,14 +26,6 @@ def test_walk_names_what_its_files_define() -> None:
 
     assert len(steps) > 15
     assert [step for step in steps if step[1] not in _definitions(step[0])] == []
-
-
-def test_reading_list_is_short() -> None:
-    files = _READING.findall(PAGE.text)
-    lines = sum(len((REPOSITORY / name).read_text(encoding="utf-8").splitlines()) for name in files)
-
-    assert len(files) > 8
-    assert lines <= MAX_LINES
 
 
 def test_drawing_has_layers_of_import_rules_in_order() -> None:
