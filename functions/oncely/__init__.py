@@ -44,14 +44,15 @@ if TYPE_CHECKING:
     from oncely.core.effect_outcomes import Reserved as Reserved
     from oncely.core.effect_outcomes import StillOpen as StillOpen
     from oncely.core.effect_outcomes import Succeeded as Succeeded
-    from oncely.core.erasure import DataOwner as DataOwner
-    from oncely.core.erasure import RecordEraser as RecordEraser
+    from oncely.core.ended_jobs import DataOwner as DataOwner
+    from oncely.core.ended_jobs import RecordEraser as RecordEraser
     from oncely.core.errors import GateClosedError as GateClosedError
     from oncely.core.errors import InvalidMessageError as InvalidMessageError
     from oncely.core.errors import InvalidMoneyError as InvalidMoneyError
     from oncely.core.errors import NotConfiguredError as NotConfiguredError
     from oncely.core.errors import OncelyError as OncelyError
     from oncely.core.errors import UnavailableError as UnavailableError
+    from oncely.core.hints import proved_outcome as proved_outcome
     from oncely.core.job_row import JobRow as JobRow
     from oncely.core.job_type import AlreadyResolved as AlreadyResolved
     from oncely.core.job_type import EffectCall as EffectCall
@@ -70,7 +71,6 @@ if TYPE_CHECKING:
     from oncely.core.profiles import RetryLimits as RetryLimits
     from oncely.core.profiles import RetryPolicy as RetryPolicy
     from oncely.core.profiles import RetrySafety as RetrySafety
-    from oncely.core.proofs import proved_outcome as proved_outcome
     from oncely.core.text import format_time as format_time
     from oncely.core.text import parse_time as parse_time
     from oncely.enqueue.enqueuer import Enqueuer as Enqueuer
@@ -98,7 +98,7 @@ _PUBLIC_NAMES: Final = {
         "LookupOutcome LookupUnsupported NotFound NotSent Pending Precondition Prepared Reserved "
         "StillOpen Succeeded"
     ),
-    "oncely.core.erasure": "DataOwner RecordEraser",
+    "oncely.core.ended_jobs": "DataOwner RecordEraser",
     "oncely.core.errors": (
         "GateClosedError InvalidMessageError InvalidMoneyError NotConfiguredError OncelyError "
         "UnavailableError"
@@ -111,7 +111,7 @@ _PUBLIC_NAMES: Final = {
     "oncely.core.lifecycle": "Status",
     "oncely.core.money": "Money",
     "oncely.core.profiles": ("EndpointGroup ProviderProfile RetryLimits RetryPolicy RetrySafety"),
-    "oncely.core.proofs": "proved_outcome",
+    "oncely.core.hints": "proved_outcome",
     "oncely.core.text": "format_time parse_time",
     "oncely.enqueue.enqueuer": "EnqueueResult Enqueuer JobState",
     "oncely.plugins.request_gate": "RequestGate",

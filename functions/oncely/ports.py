@@ -24,9 +24,8 @@ if TYPE_CHECKING:
     from oncely.aws.business_tables import BusinessTable
     from oncely.aws.objects import S3Objects
     from oncely.aws.sqs import MessageSender, MessageSource, RejectQueue
-    from oncely.core.deployment_identity import DynamoTableIdentity
     from oncely.core.inserter import JobInserter
-    from oncely.core.table_guard import TableGuard
+    from oncely.core.table_guard import DynamoTableIdentity, TableGuard
     from oncely.gates.gate import Gate
     from oncely.gates.table import GateTable
     from oncely.history.archive import HistoryArchive
@@ -143,7 +142,7 @@ class Ports:
 
     @cached_property
     def table_identity(self) -> "DynamoTableIdentity":
-        from oncely.core.deployment_identity import DynamoTableIdentity
+        from oncely.core.table_guard import DynamoTableIdentity
 
         return DynamoTableIdentity(table=self._get("jobs_table"), client=self.clients.dynamodb)
 

@@ -5,12 +5,12 @@ from datetime import UTC, datetime
 from typing import Final
 
 from oncely.alerts.budget import ALERT_KEY_PREFIX
-from oncely.core.deployment_identity import IDENTITY_KEY
 from oncely.core.inserter import WINDOW_KEY_PREFIX, UniqueWindow, window_values
 from oncely.core.job_row import JobRow, new_job
 from oncely.core.keys import JobKey
 from oncely.core.profiles import EndpointGroup
 from oncely.core.row_items import serialize_job
+from oncely.core.table_guard import IDENTITY_KEY
 from oncely.gates.rules import gate_name
 from oncely.gates.table import PAUSE_KEY_PREFIX
 from oncely.plugins.provider import AnyProvider

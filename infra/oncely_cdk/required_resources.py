@@ -8,7 +8,7 @@ from oncely.contracts.job_names import JOBS_ENV_VAR, name_jobs
 from oncely.contracts.resources import JobSettings, Resources
 from oncely.contracts.settings import configured_providers_of
 from oncely.contracts.table_schema import TableSchema
-from oncely.core.erasure import RecordEraser
+from oncely.core.ended_jobs import RecordEraser
 from oncely.plugins.provider import AnyProvider
 
 

@@ -8,12 +8,10 @@ from typing import Any, Final, get_args, get_type_hints
 from oncely.aws.system import new_owner_token
 from oncely.core.claims import Claim
 from oncely.core.effect_outcomes import BusinessWrite, Json, Precondition
-from oncely.core.event_records import EventMark, EventRecord
-from oncely.core.job_row import ENGINE_NUMBER, JobRow, new_job
+from oncely.core.job_row import ENGINE_NUMBER, EventMark, EventRecord, JobRow, new_job
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status, WaitKind
-from oncely.core.results import Claimed
-from oncely.core.store import JobStore
+from oncely.core.store import Claimed, JobStore
 from tests.support.fakes import START
 from tests.unit.samples import make_entry
 

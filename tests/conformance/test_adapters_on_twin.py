@@ -15,14 +15,12 @@ from oncely.alerts.budgeted_notifier import DynamoAlertBudget
 from oncely.aws.business_tables import BusinessTable
 from oncely.core.due import DueAction, due_shard
 from oncely.core.errors import UnavailableError
-from oncely.core.event_records import EventMark, EventRecord
 from oncely.core.hints import after_event
 from oncely.core.inserter import JobInserter, UniqueWindow
-from oncely.core.job_row import JobRow
+from oncely.core.job_row import EventMark, EventRecord, JobRow
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import TRANSITIONS, Event, Status, WaitKind
-from oncely.core.results import ForgedRow
-from oncely.core.store import JobStore
+from oncely.core.store import ForgedRow, JobStore
 from oncely.gates.rules import (
     GateState,
     Pause,

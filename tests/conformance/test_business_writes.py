@@ -3,7 +3,7 @@
 import pytest
 
 from oncely.core.effect_outcomes import BusinessWrite, Precondition
-from oncely.core.results import BusinessWriteConflict, Swapped
+from oncely.core.store import BusinessWriteConflict, Swapped
 from tests.conformance.samples import KEY, ORDER_KEY, claim_job, finish_job
 from tests.conformance.store_fixtures import StoreFixture
 from tests.support.engines import EngineKind

@@ -8,12 +8,16 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from oncely.core.deployment_identity import IDENTITY_KEY, DynamoTableIdentity
 from oncely.core.due import DueAction
 from oncely.core.errors import InvalidKeyError, NotConfiguredError
 from oncely.core.keys import job_key
 from oncely.core.lifecycle import Status
-from oncely.core.table_identity import TableIdentity, blocking_reason
+from oncely.core.table_guard import (
+    IDENTITY_KEY,
+    DynamoTableIdentity,
+    TableIdentity,
+    blocking_reason,
+)
 from oncely.operate.set_up_table import SetupResult
 from oncely.reconcile.due_index import DueIndex
 from tests.support.dynamo import DynamoFixture

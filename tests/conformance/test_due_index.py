@@ -9,7 +9,7 @@ from oncely.core.due import DUE_SHARDS, DueAction, due_shard
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status
-from oncely.core.results import Swapped
+from oncely.core.store import Swapped
 from oncely.reconcile.due_index import DueEntry
 from tests.conformance.samples import (
     KEY,

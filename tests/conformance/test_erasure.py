@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from oncely.core.effect_outcomes import BusinessWrite
-from oncely.core.erasure import holds_only_proof, request_erasure
+from oncely.core.ended_jobs import holds_only_proof, request_erasure
 from oncely.core.errors import UnavailableError
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event
-from oncely.core.results import Swapped
+from oncely.core.store import Swapped
 from oncely.history.erasure_log import ErasureEntry, ErasureLog
 from oncely.operate.erase import ErasableArchive
 from oncely.testing.memory_aws.calls import client_error

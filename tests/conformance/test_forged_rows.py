@@ -9,16 +9,16 @@ from oncely.core.errors import NotConfiguredError, UnreadableRowError
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Status
-from oncely.core.results import (
+from oncely.core.row_items import Attributes, serialize_job
+from oncely.core.store import (
     AlreadyExists,
     Claimed,
     ClaimFailed,
     Created,
     ForgedRow,
+    JobStore,
     PrerequisiteNotMet,
 )
-from oncely.core.row_items import Attributes, serialize_job
-from oncely.core.store import JobStore
 from oncely.testing.memory_aws.attribute_values import attributes_size
 from oncely.testing.memory_aws.dynamodb import MAX_ITEM_BYTES
 from tests.conformance.samples import (

@@ -3,7 +3,7 @@
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status
-from oncely.core.results import Swapped
+from oncely.core.store import Swapped
 from oncely.operate.job_index import UnreadableRow
 from tests.conformance.samples import KEY, claim_job, finish_job, make_ready_job, time_at
 from tests.conformance.store_fixtures import StoreFixture

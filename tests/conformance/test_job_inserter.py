@@ -8,7 +8,7 @@ import pytest
 from oncely.core.inserter import JobInserter, UniqueWindow, WindowTaken
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Status
-from oncely.core.results import AlreadyExists, Created, ForgedRow
+from oncely.core.store import AlreadyExists, Created, ForgedRow
 from tests.conformance.samples import job_with_every_field, make_ready_job, time_at
 from tests.conformance.store_fixtures import StoreFixture
 from tests.support.dynamo import DynamoFixture

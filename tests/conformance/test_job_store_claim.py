@@ -11,9 +11,8 @@ from oncely.core.errors import UnavailableError, UnreadableRowError
 from oncely.core.job_row import ENGINE_NUMBER, JobRow
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status, WaitKind
-from oncely.core.results import Claimed, ClaimFailed, PrerequisiteNotMet
 from oncely.core.schedule import MAX_SCHEDULE_LIMIT, latest_run_at
-from oncely.core.store import JobStore
+from oncely.core.store import Claimed, ClaimFailed, JobStore, PrerequisiteNotMet
 from tests.conformance.samples import (
     KEY,
     LEASE,
@@ -301,7 +300,7 @@ def test_claim_of_newer_engine_keeps_older_ones_away(
     store.create(make_ready_job())
     with monkeypatch.context() as newer:
         newer.setattr("oncely.core.job_row.ENGINE_NUMBER", 2)
-        newer.setattr("oncely.core.expressions.ENGINE_NUMBER", 2)
+        newer.setattr("oncely.core.store.ENGINE_NUMBER", 2)
         claimed = store.claim(make_claim())
         assert isinstance(claimed, Claimed)
         assert claimed.job.min_engine == 2

@@ -2,9 +2,8 @@
 
 from dataclasses import replace
 
-from oncely.core.evidence import MAX_EVIDENCE_ENTRIES
-from oncely.core.results import AlreadyExists, Created
-from oncely.core.store import JobStore
+from oncely.core.job_row import MAX_EVIDENCE_ENTRIES
+from oncely.core.store import AlreadyExists, Created, JobStore
 from oncely.core.text import MAX_REASON_LENGTH
 from tests.conformance.samples import (
     EVIDENCE,

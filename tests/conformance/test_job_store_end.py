@@ -8,7 +8,7 @@ from oncely.core.effect_outcomes import Precondition
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status
-from oncely.core.results import (
+from oncely.core.store import (
     BusinessWriteConflict,
     Swapped,
     SwapResult,

@@ -9,8 +9,7 @@ import pytest
 from oncely.core.claims import Claim
 from oncely.core.job_row import JobRow
 from oncely.core.lifecycle import Event, Status
-from oncely.core.results import Claimed, ClaimFailed, PrerequisiteNotMet
-from oncely.core.store import JobStore
+from oncely.core.store import Claimed, ClaimFailed, JobStore, PrerequisiteNotMet
 from tests.conformance.samples import (
     KEY,
     RESUBMITTED_KEY,

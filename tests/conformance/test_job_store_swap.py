@@ -6,12 +6,9 @@ from dataclasses import replace
 import pytest
 
 from oncely.core.effect_outcomes import BusinessWrite
-from oncely.core.event_records import EventMark, EventRecord
-from oncely.core.expressions import swap_update
-from oncely.core.job_row import JobRow
+from oncely.core.job_row import EventMark, EventRecord, JobRow
 from oncely.core.lifecycle import Event, Status
-from oncely.core.results import Swapped, VersionConflict
-from oncely.core.store import JobStore
+from oncely.core.store import JobStore, Swapped, VersionConflict, swap_update
 from tests.conformance.samples import (
     KEY,
     ORDER_KEY,

@@ -6,12 +6,16 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.core.deployment_identity import DynamoTableIdentity
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Status
 from oncely.core.store import JobStore
-from oncely.core.table_guard import TableGuard
-from oncely.core.table_identity import MAX_INVOCATION_TIME, TableBlocked, TableOpen
+from oncely.core.table_guard import (
+    MAX_INVOCATION_TIME,
+    DynamoTableIdentity,
+    TableBlocked,
+    TableGuard,
+    TableOpen,
+)
 from oncely.history.lines import history_line
 from oncely.history.row_scan import RowScan
 from oncely.operate.restore_proofs import Declaration

@@ -15,12 +15,11 @@ from oncely.aws.clients import AwsClients
 from oncely.aws.objects import S3Objects
 from oncely.aws.secrets_manager import cached_secret_reader
 from oncely.aws.sqs import MessageSender, MessageSource, RejectQueue
-from oncely.core.deployment_identity import DynamoTableIdentity
+from oncely.core.aws_errors import THROTTLED_REQUESTS
 from oncely.core.errors import NotConfiguredError, UnavailableError
 from oncely.core.inserter import JobInserter, UniqueWindow
-from oncely.core.results import Created
-from oncely.core.store import JobStore
-from oncely.core.throttles import THROTTLED_REQUESTS
+from oncely.core.store import Created, JobStore
+from oncely.core.table_guard import DynamoTableIdentity
 from oncely.gates.table import GateTable
 from oncely.history.row_scan import RowScan
 from oncely.history.table_generation import TableGenerationReader

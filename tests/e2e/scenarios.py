@@ -11,10 +11,9 @@ import pytest
 
 from oncely import create_producer
 from oncely.core.claims import Claim
-from oncely.core.deployment_identity import DynamoTableIdentity
 from oncely.core.keys import JobKey
 from oncely.core.store import JobStore
-from oncely.core.table_identity import TableIdentity
+from oncely.core.table_guard import DynamoTableIdentity, TableIdentity
 from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely.jobs.tables import charge_shard
 from oncely.testing.sandbox import FaultKind

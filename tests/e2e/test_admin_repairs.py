@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from playwright.sync_api import Browser, Route, expect
 
-from oncely.core.actors import operator_actor
+from oncely.core.job_row import operator_actor
 from oncely.core.lifecycle import Status
 from oncely.core.text import format_time
 from tests.e2e.admin_api import OPERATOR

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.core.deployment_identity import IDENTITY_KEY
+from oncely.core.table_guard import IDENTITY_KEY
 from oncely_local.account import STACK_NAME
 from tests.e2e import scenarios
 from tests.e2e.admin_api import OPERATOR, AdminApiClient, with_users

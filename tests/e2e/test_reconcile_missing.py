@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from oncely.core.decisions import MAX_BACKOFF
+from oncely.core.decide import MAX_BACKOFF
 from oncely.core.job_row import new_job
 from oncely.core.keys import JobKey, job_key
 from oncely.core.lifecycle import Status

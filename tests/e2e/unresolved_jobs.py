@@ -9,8 +9,7 @@ from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey, idempotency_key, job_key
 from oncely.core.lifecycle import Status
 from oncely.core.money import Money
-from oncely.core.results import Created
-from oncely.core.store import JobStore
+from oncely.core.store import Created, JobStore
 from oncely.providers.interfaces import Payment
 from oncely.providers.stripe.payments import StripePayments
 from tests.e2e.deployed_stack import StackClient

@@ -5,9 +5,8 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, ClassVar, Final
 
-from oncely.core.actors import is_operator
 from oncely.core.effect_outcomes import LookupOutcome
-from oncely.core.job_row import JobRow, new_job
+from oncely.core.job_row import JobRow, is_operator, new_job
 from oncely.core.keys import JobKey, fingerprint
 from oncely.core.lifecycle import Event, Status
 from oncely.core.profiles import RetryLimits, RetrySafety

@@ -4,10 +4,10 @@ from datetime import datetime
 
 import pytest
 
-from oncely.core import lookup_effect, run_job
+from oncely.core import ask_and_record, run_job
 from oncely.core.job_row import JobRow
 from oncely.core.profiles import RetryPolicy
-from oncely.core.table_identity import may_have_lost_history
+from oncely.core.table_guard import may_have_lost_history
 from oncely.testing import SearchLimits
 from oncely.testing.explorer import Explorer, run_schedule
 from oncely.testing.schedule import ScriptedChooser
@@ -35,14 +35,14 @@ def test_same_schedule_breaks_when_nothing_is_searched(
     _, script = parse_script(f"{STALE.name}: {schedule}")
     assert run_schedule(STALE, ScriptedChooser(script))[1] == []
 
-    for module in (lookup_effect, run_job):
+    for module in (ask_and_record, run_job):
         monkeypatch.setattr(module, "may_lack_reference", resend_without_search)
 
     assert TWICE in run_schedule(STALE, ScriptedChooser(script))[1]
 
 
 def test_explorer_finds_the_missing_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (lookup_effect, run_job):
+    for module in (ask_and_record, run_job):
         monkeypatch.setattr(module, "may_lack_reference", resend_without_search)
 
     report = Explorer(STALE, SearchLimits(injections=1, schedules=400)).explore()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from oncely.core import decide, decisions
+from oncely.core import decide
 from oncely.core.effect_outcomes import NotFound
 from oncely.core.job_row import JobRow
 from oncely.core.profiles import RetryPolicy
@@ -23,8 +23,7 @@ def test_request_that_arrives_late_refunds_twice_under_a_new_key(
     def never(_job: JobRow, _policy: RetryPolicy, _absent: NotFound) -> bool:
         return False
 
-    for module in (decide, decisions):
-        monkeypatch.setattr(module, "keeps_key", never)
+    monkeypatch.setattr(decide, "keeps_key", never)
 
     assert first_violation(stuck, ONE)
     problems = run_schedule(stuck, ScriptedChooser(()))[1]

@@ -14,8 +14,8 @@ SMALL = SearchLimits(injections=1, schedules=400, random_schedules=5)
 )
 def test_restore_charges_twice_without_lookup(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for check in (
-        "core.table_identity.may_have_lost_history",
-        "core.lookup_effect.may_have_lost_history",
+        "core.table_guard.may_have_lost_history",
+        "core.ask_and_record.may_have_lost_history",
     ):
         monkeypatch.setattr(f"oncely.{check}", lambda *_: False)
     found = Explorer(BY_NAME[name], SMALL).explore().violations

@@ -10,9 +10,9 @@ from dataclasses import replace
 import pytest
 
 from oncely.contracts.settings import pascal_case
-from oncely.core.deployment_identity import IDENTITY_KEY
 from oncely.core.row_items import serialize_job
 from oncely.core.store import NOT_INSERTABLE
+from oncely.core.table_guard import IDENTITY_KEY
 from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely_cdk.job_items import ANY_JOB, WIDER_RIGHTS, new_row_attributes, window_attributes
 from oncely_cdk.required_resources import RequiredResources

@@ -24,7 +24,7 @@ from oncely.core.effect_outcomes import (
 from oncely.core.errors import NotConfiguredError
 from oncely.core.keys import IdempotencyKey, JobKey
 from oncely.core.money import Money
-from oncely.core.table_identity import MAX_INVOCATION_TIME
+from oncely.core.table_guard import MAX_INVOCATION_TIME
 from oncely.plugins.provider import ProviderAccess
 from oncely.providers.braintree import BRAINTREE
 from oncely.providers.braintree.gateway import connect_gateway, parse_api_key

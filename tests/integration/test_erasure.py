@@ -20,7 +20,7 @@ from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status
 from oncely.core.new_row import row_from_message
 from oncely.core.repairs import Repair
-from oncely.core.table_identity import TableBlocked
+from oncely.core.table_guard import TableBlocked
 from oncely.history.erasure_log import Person
 from oncely.history.row_scan import RowPage
 from oncely.jobs.payment_charge import PaymentCharge

@@ -16,7 +16,7 @@ import pytest
 
 from oncely.app import App
 from oncely.aws.system import SystemClock
-from oncely.core.decisions import MESSAGE_GRACE
+from oncely.core.decide import MESSAGE_GRACE
 from oncely.core.due import DueAction
 from oncely.core.inserter import WINDOW_KEY_PREFIX
 from oncely.core.job_row import new_job

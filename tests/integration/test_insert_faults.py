@@ -5,7 +5,7 @@ import pytest
 from oncely.core.errors import NotConfiguredError, UnavailableError
 from oncely.core.inserter import UniqueWindow
 from oncely.core.keys import JobKey
-from oncely.core.results import Created
+from oncely.core.store import Created
 from tests.conformance.samples import make_ready_job, time_at
 from tests.support.dynamo import DynamoFixture
 from tests.support.fault_injecting_client import FaultInjector, NetworkFault, ServiceError

@@ -7,7 +7,7 @@ import pytest
 from oncely.core.errors import UnavailableError
 from oncely.core.job_row import JobRow
 from oncely.core.lifecycle import Event
-from oncely.core.results import (
+from oncely.core.store import (
     AlreadyExists,
     Claimed,
     ClaimFailed,

@@ -7,8 +7,7 @@ import pytest
 from oncely.core.errors import NotConfiguredError
 from oncely.core.lifecycle import Event
 from oncely.core.outcomes import NeedsReview
-from oncely.core.results import BusinessWriteConflict, Swapped
-from oncely.core.store import JobStore
+from oncely.core.store import BusinessWriteConflict, JobStore, Swapped
 from tests.conformance.samples import (
     KEY,
     ORDER_KEY,

@@ -21,8 +21,8 @@ from oncely.core.inserter import UniqueWindow, WindowTaken
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Status
 from oncely.core.outcomes import Duplicate, LeasedElsewhere, NotRun, NotRunCause, RunOutcome
-from oncely.core.results import Claimed, ClaimFailed, Created
 from oncely.core.run_job import JobRunner
+from oncely.core.store import Claimed, ClaimFailed, Created
 from oncely.providers.stripe.payments import StripePayments
 from tests.conformance.samples import make_claim, make_ready_job, time_at
 from tests.integration.ping import ping_contract, ping_message

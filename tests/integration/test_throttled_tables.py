@@ -7,15 +7,15 @@ import pytest
 
 from oncely.core.errors import UnavailableError
 from oncely.core.job_row import JobRow
-from oncely.core.results import (
+from oncely.core.store import (
     BusinessWriteConflict,
     Claimed,
     Created,
+    JobStore,
     Swapped,
     SwapResult,
     VersionConflict,
 )
-from oncely.core.store import JobStore
 from tests.conformance.samples import (
     KEY,
     ORDER_KEY,

@@ -25,8 +25,7 @@ from oncely.cli.main import app as command
 from oncely.contracts.contract import providers_of
 from oncely.contracts.job_names import jobs_from_env
 from oncely.core.effect_outcomes import Json
-from oncely.core.evidence import EvidenceEntry
-from oncely.core.job_row import JobRow
+from oncely.core.job_row import EvidenceEntry, JobRow
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status
 from oncely.core.money import Money

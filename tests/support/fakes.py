@@ -11,8 +11,7 @@ from oncely.alerts.budget import Alert
 from oncely.core.errors import UnavailableError
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
-from oncely.core.table_guard import TableGuard
-from oncely.core.table_identity import TableFacts, TableIdentity, TableOpen, TableState
+from oncely.core.table_guard import TableFacts, TableGuard, TableIdentity, TableOpen, TableState
 from oncely.operate.overview import QueuedMessages, Series
 from oncely.plugins.events import EffectChange
 

@@ -22,8 +22,7 @@ from oncely.core.keys import JobKey
 from oncely.core.outcomes import RunOutcome
 from oncely.core.run_job import JobRunner
 from oncely.core.store import JobStore
-from oncely.core.table_guard import TableGuard
-from oncely.core.table_identity import TableOpen
+from oncely.core.table_guard import TableGuard, TableOpen
 from oncely.enqueue.enqueuer import Enqueuer
 from oncely.gates.gate import Gate
 from oncely.gates.table import GateTable

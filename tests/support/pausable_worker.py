@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final
 import pytest
 
 from oncely.app import app_from_env
-from oncely.core import attempt, claim_request, profiles
+from oncely.core import attempt, claims, profiles
 from oncely.handlers.telemetry import signal_for
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.providers.stripe import STRIPE
@@ -49,7 +49,7 @@ def main(body: str) -> None:
     patch = pytest.MonkeyPatch()
     for module in (attempt, profiles):
         patch.setattr(module, "COMMIT_BUDGET", COMMIT_TIME)
-    patch.setattr(claim_request, "CLOCK_SKEW", MAX_SKEW)
+    patch.setattr(claims, "CLOCK_SKEW", MAX_SKEW)
     app = app_from_env(os.environ, [ShortTimeoutCharge])
     app.ports.provider(STRIPE)  # a first start is slow, and the deadline below is for the job alone
     store: Any = InterruptingPort(app.ports.job_store(), "claim", signal_and_wait)

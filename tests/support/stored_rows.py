@@ -12,8 +12,7 @@ from oncely.core.due import DUE_SHARDS
 from oncely.core.effect_outcomes import BusinessWrite
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
-from oncely.core.results import Swapped, SwapResult
-from oncely.core.store import JobStore
+from oncely.core.store import JobStore, Swapped, SwapResult
 from oncely.history.erasure_log import ErasureLog
 from oncely.operate.bulk_runs import BulkRuns
 from oncely.operate.own_tables import GATES, JOBS

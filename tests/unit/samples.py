@@ -6,8 +6,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from oncely.core.claims import Claim
-from oncely.core.evidence import EvidenceEntry
-from oncely.core.job_row import JobRow
+from oncely.core.job_row import EvidenceEntry, JobRow
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status, WaitKind
 from oncely.core.outcomes import (
@@ -25,7 +24,7 @@ from oncely.core.outcomes import (
     Unknown,
 )
 from oncely.core.profiles import ProviderProfile, RetryLimits, RetryPolicy, RetrySafety
-from oncely.core.results import Claimed
+from oncely.core.store import Claimed
 from tests.support.fakes import START
 from tests.support.stored_rows import InspectableStore
 

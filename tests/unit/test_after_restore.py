@@ -6,15 +6,14 @@ from typing import Any
 
 import pytest
 
+from oncely.core.ask_and_record import lookup_effect
 from oncely.core.effect_outcomes import LookupUnsupported, Succeeded
-from oncely.core.event_records import EventMark, EventRecord
-from oncely.core.job_row import new_job
+from oncely.core.job_row import EventMark, EventRecord, new_job
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Status
-from oncely.core.lookup_effect import lookup_effect
 from oncely.core.profiles import RetrySafety
 from oncely.core.repairs import Repair
-from oncely.core.table_identity import TableBlocked, TableOpen
+from oncely.core.table_guard import TableBlocked, TableOpen
 from oncely.history.lines import history_line
 from oncely.history.restore import restore_row
 from oncely.operate.repair_request import (

@@ -16,7 +16,7 @@ from oncely.alerts.budget import (
     review_kind,
     without_ids,
 )
-from oncely.core.decisions import SWEEP_HOLD
+from oncely.core.decide import SWEEP_HOLD
 from oncely.core.errors import UnavailableError
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status

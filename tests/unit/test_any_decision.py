@@ -7,8 +7,7 @@ from typing import Final
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncely.core.decide import guard_before_effect
-from oncely.core.decisions import absence_conclusive_at
+from oncely.core.decide import absence_conclusive_at, guard_before_effect
 from oncely.core.effect_outcomes import (
     Anomalous,
     Declined,
@@ -21,8 +20,7 @@ from oncely.core.effect_outcomes import (
     StillOpen,
     Succeeded,
 )
-from oncely.core.evidence import MAX_EVIDENCE_ENTRIES
-from oncely.core.job_row import Decision, JobRow
+from oncely.core.job_row import MAX_EVIDENCE_ENTRIES, Decision, JobRow
 from oncely.core.lifecycle import ENDED, TRANSITIONS, Event, Status
 from oncely.core.profiles import ProviderProfile, RetryLimits, RetryPolicy, RetrySafety
 from tests.unit.decision_grid import (

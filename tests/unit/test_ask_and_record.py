@@ -12,7 +12,7 @@ from oncely.core.hints import ReportedState
 from oncely.core.job_row import JobRow
 from oncely.core.keys import fingerprint
 from oncely.core.lifecycle import Status
-from oncely.core.table_identity import TableOpen
+from oncely.core.table_guard import TableOpen
 from oncely.gates.gate import Gate
 from oncely.gates.table import GateTable
 from oncely.operate.own_tables import GATES

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncely.core.decisions import backoff, pending_delay, retry_delay
+from oncely.core.decide import backoff, pending_delay, retry_delay
 from oncely.core.effect_outcomes import EffectOutcome, LookupFailed, NotFound, NotSent, Pending
 from oncely.core.lifecycle import Status
 from oncely.core.profiles import RetryLimits

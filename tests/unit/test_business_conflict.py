@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.core.decisions import on_business_conflict
+from oncely.core.decide import on_business_conflict
 from oncely.core.job_row import Decision, JobRow
 from oncely.core.lifecycle import Event, Status
 from oncely.core.profiles import RetryPolicy

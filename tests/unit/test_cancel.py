@@ -5,18 +5,16 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.core.actors import operator_actor
-from oncely.core.cancellation import check_cancel
-from oncely.core.decisions import on_late_outcome
+from oncely.core.decide import on_late_outcome
 from oncely.core.effect_outcomes import Succeeded
 from oncely.core.ended_jobs import MONEY_RETENTION
-from oncely.core.job_row import CANCELLED_BY_OPERATOR
+from oncely.core.job_row import CANCELLED_BY_OPERATOR, operator_actor
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status
 from oncely.core.outcomes import RunOutcome
 from oncely.core.profiles import RetryPolicy, RetrySafety
-from oncely.core.repairs import Repair
-from oncely.core.table_identity import TableOpen
+from oncely.core.repairs import Repair, check_cancel
+from oncely.core.table_guard import TableOpen
 from oncely.operate.charges import ChargeSummary
 from oncely.operate.repair_request import (
     NO_VERSION,

@@ -2,8 +2,7 @@
 
 import pytest
 
-from oncely.core.actors import operator_actor
-from oncely.core.job_row import MARKED_BY_OPERATOR, UNCONFIRMED, JobRow
+from oncely.core.job_row import MARKED_BY_OPERATOR, UNCONFIRMED, JobRow, operator_actor
 from oncely.core.lifecycle import Event, Status
 from oncely.operate.charges import ChargeSummary
 from tests.unit.samples import NOW, make_job

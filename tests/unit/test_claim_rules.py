@@ -5,8 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.core.claims import ClaimFailure, classify_claim_failure, on_prerequisite_not_met
-from oncely.core.decide import guard_before_effect
+from oncely.core.claims import ClaimFailure, classify_claim_failure
+from oncely.core.decide import guard_before_effect, on_prerequisite_not_met
 from oncely.core.job_row import JobRow
 from oncely.core.lifecycle import Event, Status
 from oncely.core.profiles import RetrySafety

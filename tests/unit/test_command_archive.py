@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from typer.testing import Result
 
-from oncely.core.table_identity import TableIdentity
+from oncely.core.table_guard import TableIdentity
 from oncely.history.checker import Rule
 from oncely.history.gaps import HistoryGap
 from oncely.history.stream_records import lines_of_records

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import Result
 
 from oncely.cli.errors import ExitCode
-from oncely.core.erasure import holds_only_proof
+from oncely.core.ended_jobs import holds_only_proof
 from oncely.core.keys import JobKey
 from oncely.core.repairs import Repair
 from oncely.gates.rules import Pause, PauseAction, PauseEntry

@@ -3,7 +3,7 @@
 import json
 from dataclasses import replace
 
-from oncely.core.decisions import DEAD_LETTER_RETRY_DELAY
+from oncely.core.decide import DEAD_LETTER_RETRY_DELAY
 from oncely.core.errors import UnavailableError
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Status

@@ -5,13 +5,13 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from oncely.core.decide import on_lease_expired
-from oncely.core.decisions import (
+from oncely.core.decide import (
     MAX_BACKOFF,
     MESSAGE_GRACE,
     PENDING_RECHECK_INTERVAL,
     absence_conclusive_at,
     on_business_conflict,
+    on_lease_expired,
 )
 from oncely.core.effect_outcomes import (
     Ambiguous,

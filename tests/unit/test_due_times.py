@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.core.decisions import ALERT_TIMEOUT, MESSAGE_GRACE, park, requeue
+from oncely.core.decide import ALERT_TIMEOUT, MESSAGE_GRACE, park, requeue
 from oncely.core.due import (
     SweepStep,
     alert_reservation_valid,

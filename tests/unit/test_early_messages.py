@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.core.decisions import FIRST_WAIT, MIN_ROW_WAIT
+from oncely.core.decide import FIRST_WAIT, MIN_ROW_WAIT
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status, WaitKind
 from oncely.core.outcomes import NeedsReview

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from oncely.aws.sqs import MessageSender
-from oncely.core.decisions import MESSAGE_GRACE
+from oncely.core.decide import MESSAGE_GRACE
 from oncely.core.due import SweepStep, sweep_step
 from oncely.core.errors import InvalidKeyError, InvalidMessageError, NotConfiguredError
 from oncely.core.keys import JobKey

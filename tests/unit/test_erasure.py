@@ -11,7 +11,7 @@ from oncely.contracts.message import Message
 from oncely.contracts.registry import ContractRegistry
 from oncely.core.claims import ClaimFailure, classify_claim_failure
 from oncely.core.effect_outcomes import BusinessWrite
-from oncely.core.erasure import (
+from oncely.core.ended_jobs import (
     PROOF_FIELDS,
     DataOwner,
     erase_if_complete,
@@ -19,8 +19,7 @@ from oncely.core.erasure import (
     request_erasure,
 )
 from oncely.core.errors import InvalidRequestError, InvariantError
-from oncely.core.evidence import EvidenceEntry
-from oncely.core.job_row import MARKED_BY_OPERATOR, UNCONFIRMED, JobRow
+from oncely.core.job_row import MARKED_BY_OPERATOR, UNCONFIRMED, EvidenceEntry, JobRow
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import ENDED, Event, Status
 from oncely.history.erasure_log import (

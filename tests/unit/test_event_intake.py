@@ -12,7 +12,7 @@ from oncely.core.effect_outcomes import Anomalous, Json, NotFound
 from oncely.core.hints import DropReason, HintAction, ReportedState, on_undecided_end
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status
-from oncely.core.table_identity import TableBlocked
+from oncely.core.table_guard import TableBlocked
 from oncely.jobs.refund_ledger import RefundLedger, RefundState
 from oncely.plugins.events import EventEnvelope, EventRule, webhook_source
 from oncely.providers.stripe.plugin import STRIPE

@@ -10,19 +10,18 @@ import pytest
 
 from oncely.core.decide import decide_effect
 from oncely.core.effect_outcomes import Anomalous
-from oncely.core.erasure import holds_only_proof, request_erasure
+from oncely.core.ended_jobs import holds_only_proof, request_erasure
 from oncely.core.errors import UnavailableError
-from oncely.core.event_records import (
+from oncely.core.hints import DropReason, HintAction, on_proof
+from oncely.core.job_row import (
     MAX_EVENT_RECORDS,
     EventMark,
     EventRecord,
+    JobRow,
     add_record,
 )
-from oncely.core.hints import DropReason, HintAction
-from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status
-from oncely.core.proofs import on_proof
 from oncely.core.repairs import Repair
 from oncely.jobs.receipt_send import ReceiptSend
 from oncely.operate.repair_request import RepairRequest

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from oncely.core.event_records import EventMark, EventRecord
+from oncely.core.job_row import EventMark, EventRecord
 from oncely.core.lifecycle import Status
 from oncely.core.text import format_time
 from oncely.operate.job_view import build_view

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oncely.contracts.message import MAX_MESSAGE_BYTES
-from oncely.core.actors import operator_actor
-from oncely.core.evidence import MAX_EVIDENCE_ENTRIES, EvidenceEntry, append_evidence
+from oncely.core.job_row import MAX_EVIDENCE_ENTRIES, EvidenceEntry, append_evidence, operator_actor
 from oncely.core.lifecycle import Event, Status
 from oncely.core.row_items import serialize_job
 from oncely.core.text import MAX_REASON_LENGTH

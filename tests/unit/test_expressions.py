@@ -9,15 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oncely.core.effect_outcomes import BusinessWrite, Precondition
-from oncely.core.expressions import (
+from oncely.core.job_row import JobRow
+from oncely.core.lifecycle import Event, Status
+from oncely.core.row_items import serialize_field
+from oncely.core.store import (
     Expression,
     business_update,
     claim_update,
     swap_update,
 )
-from oncely.core.job_row import JobRow
-from oncely.core.lifecycle import Event, Status
-from oncely.core.row_items import serialize_field
 from tests.unit.samples import NOW, make_claim, make_job
 
 WORDS = re.compile(r"[#:]?\w+")

@@ -10,8 +10,8 @@ from oncely.core.claims import Claim
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
 from oncely.core.repairs import Repair
-from oncely.core.results import ClaimResult, SwapResult
-from oncely.core.table_identity import TableBlocked, TableOpen
+from oncely.core.store import ClaimResult, SwapResult
+from oncely.core.table_guard import TableBlocked, TableOpen
 from oncely.operate.repair_request import NotAllowed, RepairRequest
 from oncely.reconcile.find_due_work import DueWork, SweepRequest
 from oncely.run.dead_letters import DeadLetterOutcome

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import pytest
 
-from oncely.core.table_identity import TableIdentity
+from oncely.core.table_guard import TableIdentity
 from oncely.operate.set_up_table import (
     DeploymentPlan,
     IdentityChangedError,

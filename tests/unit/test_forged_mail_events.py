@@ -9,7 +9,7 @@ import pytest
 
 from oncely.core.hints import DropReason, HintAction
 from oncely.core.keys import JobKey
-from oncely.core.table_identity import TableBlocked, TableOpen
+from oncely.core.table_guard import TableBlocked, TableOpen
 from tests.support.fakes import FakeTableGuard
 from tests.support.in_memory_stack import InMemoryStack
 from tests.support.mail_events import as_delivered, mail_event

@@ -4,13 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from oncely.core.actors import operator_actor
 from oncely.core.errors import InvalidMessageError, UnreadableRowError
-from oncely.core.job_row import JobRow
+from oncely.core.job_row import JobRow, operator_actor
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Status
-from oncely.core.manual_resolution import resolve_manually
-from oncely.core.repairs import Repair
+from oncely.core.repairs import Repair, resolve_manually
 from oncely.operate.repair_request import NotAllowed, Repaired
 from tests.support import repairs
 from tests.support.in_memory_stack import InMemoryStack, charge_message

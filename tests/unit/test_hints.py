@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from oncely.core.errors import UnavailableError
-from oncely.core.event_records import EventMark, EventRecord
 from oncely.core.hints import (
     DropReason,
     HintAction,
@@ -15,7 +14,7 @@ from oncely.core.hints import (
     action_for_hint,
     after_event,
 )
-from oncely.core.job_row import JobRow
+from oncely.core.job_row import EventMark, EventRecord, JobRow
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Status
 from oncely.jobs.refund_ledger import RefundLedger, RefundState

@@ -9,9 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncely.core.actors import operator_actor
-from oncely.core.evidence import EvidenceEntry
-from oncely.core.job_row import JobRow, new_job
+from oncely.core.job_row import EvidenceEntry, JobRow, new_job, operator_actor
 from oncely.core.lifecycle import Event, Status
 from oncely.history.lines import (
     IMAGE,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from oncely.core.decisions import escalate
+from oncely.core.decide import escalate
 from oncely.core.job_row import JobRow, new_job
 from oncely.core.lifecycle import Event, WaitKind
 from oncely.history.checker import Rule, check_history

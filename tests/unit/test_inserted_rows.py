@@ -7,18 +7,16 @@ from typing import Any, Final
 
 import pytest
 
-from oncely.core.cancellation import cancel, cancelled_job
-from oncely.core.decisions import escalate, on_forged_row, on_not_there_yet
+from oncely.core.decide import escalate, on_forged_row, on_not_there_yet
 from oncely.core.effect_outcomes import Succeeded
-from oncely.core.erasure import erase_if_complete, request_erasure
+from oncely.core.ended_jobs import erase_if_complete, request_erasure
 from oncely.core.errors import UnavailableError
 from oncely.core.job_row import Decision, JobRow, new_job
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import NO_ROW, TRANSITIONS, Event, Status, WaitKind
-from oncely.core.manual_resolution import resolve_manually
 from oncely.core.outcomes import Duplicate, Unknown
-from oncely.core.repairs import Repair
-from oncely.core.results import Created
+from oncely.core.repairs import Repair, cancel, cancelled_job, resolve_manually
+from oncely.core.store import Created
 from oncely.gates.rules import PauseAction
 from oncely.history.erasure_log import Person
 from oncely.history.lines import backfill_line, history_line

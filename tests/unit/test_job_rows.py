@@ -11,9 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oncely.core.errors import UnreadableRowError
-from oncely.core.event_records import EventMark, EventRecord
-from oncely.core.evidence import EvidenceEntry
-from oncely.core.job_row import ENGINE_NUMBER, JobRow
+from oncely.core.job_row import ENGINE_NUMBER, EventMark, EventRecord, EvidenceEntry, JobRow
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status, WaitKind
 from oncely.core.row_items import (

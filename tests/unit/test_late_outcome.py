@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.core.decisions import on_late_outcome, on_lookup_of_ended
+from oncely.core.decide import on_late_outcome, on_lookup_of_ended
 from oncely.core.effect_outcomes import (
     Anomalous,
     Declined,

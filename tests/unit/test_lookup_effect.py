@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from oncely.core.ask_and_record import LookupResult, lookup_effect
 from oncely.core.effect_outcomes import (
     Anomalous,
     LookupFailed,
@@ -19,8 +20,7 @@ from oncely.core.job_type import (
     Proceed,
 )
 from oncely.core.keys import fingerprint
-from oncely.core.lookup_effect import LookupResult, lookup_effect
-from oncely.core.table_identity import TableOpen
+from oncely.core.table_guard import TableOpen
 from tests.unit.errand_contract import FACTS, MESSAGE, PROCEED, Errand, make_errand, raising_step
 from tests.unit.samples import make_job
 

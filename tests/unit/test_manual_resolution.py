@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from oncely.core.decisions import on_late_outcome
+from oncely.core.decide import on_late_outcome
 from oncely.core.effect_outcomes import Anomalous, BusinessWrite, Declined, Succeeded
 from oncely.core.job_type import (
     AlreadyResolved,

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from oncely.core.decisions import save_progress
+from oncely.core.decide import save_progress
 from oncely.core.effect_outcomes import (
     Ambiguous,
     InProgress,

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.core.decisions import MAX_BACKOFF, MESSAGE_GRACE, UNREACHABLE_BACKOFF
+from oncely.core.decide import MAX_BACKOFF, MESSAGE_GRACE, UNREACHABLE_BACKOFF
 from oncely.core.effect_outcomes import Ambiguous, EffectOutcome, LookupUnsupported, NotFound
 from oncely.core.errors import NotConfiguredError
 from oncely.core.job_type import EffectCall

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from oncely.core.actors import operator_actor
+from oncely.core.job_row import operator_actor
 from oncely.core.lifecycle import Event, Status
 from oncely.core.repairs import Repair
 from oncely.operate.operator_sender import OperatorSend, SendResult

@@ -10,12 +10,10 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 
 from oncely.contracts.settings import Settings
-from oncely.core.deployment_identity import DynamoTableIdentity
 from oncely.core.effect_outcomes import EffectOutcome
 from oncely.core.errors import UnavailableError
 from oncely.core.lifecycle import Status
-from oncely.core.table_guard import TableGuard
-from oncely.core.table_identity import TableIdentity
+from oncely.core.table_guard import DynamoTableIdentity, TableGuard, TableIdentity
 from oncely.operate.own_tables import JOBS
 from oncely.reconcile.find_due_work import SweepRequest
 from oncely.run.process_batch import (

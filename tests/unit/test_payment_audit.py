@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from oncely.core.erasure import erase_if_complete
+from oncely.core.ended_jobs import erase_if_complete
 from oncely.core.errors import UnavailableError
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Status

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.core.decisions import on_late_outcome
+from oncely.core.decide import on_late_outcome
 from oncely.core.effect_outcomes import Declined, Succeeded
 from oncely.core.ended_jobs import (
     MONEY_RETENTION,

@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from oncely.contracts.contract import AnyContract
-from oncely.core.decisions import on_late_outcome
+from oncely.core.decide import on_late_outcome
 from oncely.core.effect_outcomes import Declined
 from oncely.core.ended_jobs import MONEY_RETENTION, PROOF_RETENTION, PUBLISH_GRACE
 from oncely.core.errors import UnavailableError

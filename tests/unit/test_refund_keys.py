@@ -7,7 +7,7 @@ import pytest
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Status
 from oncely.core.repairs import Repair
-from oncely.core.table_identity import MAX_INVOCATION_TIME
+from oncely.core.table_guard import MAX_INVOCATION_TIME
 from oncely.jobs.payment_refund import LIST_LAG
 from oncely.operate.repair_request import Repaired
 from tests.support.in_memory_stack import InMemoryStack, charge_message

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from oncely.core.actors import operator_actor
+from oncely.core.job_row import operator_actor
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status
 from oncely.core.repairs import Repair

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from oncely.core.decisions import MESSAGE_GRACE, absence_conclusive_at
+from oncely.core.decide import MESSAGE_GRACE, absence_conclusive_at
 from oncely.core.effect_outcomes import (
     Anomalous,
     Declined,
@@ -17,7 +17,6 @@ from oncely.core.effect_outcomes import (
 )
 from oncely.core.job_row import Decision
 from oncely.core.lifecycle import Event, Status
-from oncely.core.manual_resolution import resolve_manually
 from oncely.core.profiles import ProviderProfile, RetryPolicy, RetrySafety
 from oncely.core.repairs import (
     Repair,
@@ -25,6 +24,7 @@ from oncely.core.repairs import (
     note_resubmission,
     reopen,
     repair_options,
+    resolve_manually,
 )
 from oncely.providers.ses.plugin import PROFILE as SES
 from tests.unit.samples import KEY, NOW, PROFILE, TERMS, TICK, make_job

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from oncely.admin_page.request_bodies import RepairBody
-from oncely.core.actors import operator_actor
-from oncely.core.decisions import MESSAGE_GRACE
+from oncely.core.decide import MESSAGE_GRACE
 from oncely.core.errors import InvalidRequestError
+from oncely.core.job_row import operator_actor
 from oncely.core.lifecycle import Event, Status
 from oncely.core.repairs import Repair
 from oncely.jobs.receipt_send import ReceiptSend

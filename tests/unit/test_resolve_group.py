@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from oncely.alerts.budget import AlertDelivery
-from oncely.core.decisions import SWEEP_HOLD
+from oncely.core.decide import SWEEP_HOLD
 from oncely.core.errors import UnavailableError
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from oncely.core.decisions import MESSAGE_GRACE
+from oncely.core.decide import MESSAGE_GRACE
 from oncely.core.effect_outcomes import Succeeded
 from oncely.core.job_row import JobRow
 from oncely.core.job_type import AlreadyResolved, Mismatch

@@ -11,8 +11,8 @@ from oncely.core.ended_jobs import MONEY_RETENTION, mark_published
 from oncely.core.job_row import ENGINE_NUMBER, JobRow
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status, WaitKind
-from oncely.core.results import SwapResult
-from oncely.core.table_identity import TableIdentity
+from oncely.core.store import SwapResult
+from oncely.core.table_guard import TableIdentity
 from oncely.history.archive import HistoryArchive
 from oncely.history.gaps import HistoryGap
 from oncely.history.lines import (

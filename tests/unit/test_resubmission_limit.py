@@ -7,14 +7,13 @@ from datetime import timedelta
 import pytest
 
 from oncely.contracts.settings import Settings
-from oncely.core.claims import Claim
+from oncely.core.claims import Claim, ResubmissionLimit
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Status
 from oncely.core.outcomes import NeedsReview
 from oncely.core.repairs import Repair
-from oncely.core.resubmissions import ResubmissionLimit
-from oncely.core.results import ClaimResult
+from oncely.core.store import ClaimResult
 from oncely.jobs.payment_charge import MAX_ATTEMPTS
 from oncely.operate.repair_request import NotAllowed, Repaired, RepairRequest
 from tests.support.fakes import START

@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 
 from oncely.alerts.budget import AlertDelivery
-from oncely.core.decisions import SWEEP_HOLD
+from oncely.core.decide import SWEEP_HOLD
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status
 from oncely.core.outcomes import NeedsReview

@@ -12,8 +12,8 @@ from oncely.aws.system import new_owner_token
 from oncely.core.claims import Claim
 from oncely.core.effect_outcomes import BusinessWrite, EffectOutcome, Succeeded
 from oncely.core.job_row import JobRow
-from oncely.core.results import ClaimResult, SwapResult
 from oncely.core.row_items import serialize_job
+from oncely.core.store import ClaimResult, SwapResult
 from tests.integration.ping import Ping, ping_message
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.mail import MemoryMail

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from oncely.contracts.message import Message
-from oncely.core.decisions import DEAD_LETTER_RETRY_DELAY, MESSAGE_GRACE
+from oncely.core.decide import DEAD_LETTER_RETRY_DELAY, MESSAGE_GRACE
 from oncely.core.due import on_dead_letter
 from oncely.core.ended_jobs import MONEY_RETENTION
 from oncely.core.errors import InvalidMessageError

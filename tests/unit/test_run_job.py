@@ -17,7 +17,7 @@ from oncely.core.job_row import JobRow
 from oncely.core.job_type import AlreadyResolved, EffectCall
 from oncely.core.lifecycle import Status, WaitKind
 from oncely.core.outcomes import LeasedElsewhere, NeedsReview
-from oncely.core.results import ClaimFailed, PrerequisiteNotMet
+from oncely.core.store import ClaimFailed, PrerequisiteNotMet
 from tests.support.fakes import FakeMessageSender
 from tests.support.in_memory_stack import InMemoryStack
 from tests.support.outcomes import is_conflict, is_continued, is_retried

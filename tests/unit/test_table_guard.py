@@ -12,15 +12,13 @@ import pytest
 from oncely.core.errors import NotConfiguredError, OncelyError, UnavailableError
 from oncely.core.table_guard import (
     CHECK_INTERVAL,
+    MAX_INVOCATION_TIME,
     MAX_UNCHECKED,
     PROTECTION_CHECK_INTERVAL,
     RETRY_AFTER,
-    TableGuard,
-)
-from oncely.core.table_identity import (
-    MAX_INVOCATION_TIME,
     TableBlocked,
     TableFacts,
+    TableGuard,
     TableIdentity,
     TableOpen,
     may_have_lost_history,

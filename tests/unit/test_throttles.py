@@ -7,7 +7,7 @@ import pytest
 
 from oncely.aws import signals
 from oncely.aws.clients import AwsClients
-from oncely.core.throttles import THROTTLED_REQUESTS
+from oncely.core.aws_errors import THROTTLED_REQUESTS
 from oncely.handlers import telemetry
 from tests.support.worker import FakeContext
 

@@ -5,13 +5,13 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.core.decisions import on_held
+from oncely.core.decide import on_held
 from oncely.core.errors import UnavailableError
 from oncely.core.inserter import JobInserter, UniqueWindow, WindowTaken
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Status
-from oncely.core.results import CreateResult
+from oncely.core.store import CreateResult
 from oncely.enqueue.enqueuer import EnqueueResult
 from tests.support.fakes import FakeClock, FakeMessageSender
 from tests.support.in_memory_stack import InMemoryStack

@@ -10,7 +10,7 @@ from oncely.alerts.budget import Alert
 from oncely.alerts.budgeted_notifier import BudgetedNotifier, DynamoAlertBudget
 from oncely.alerts.review_alerts import ReviewAlerter
 from oncely.core.attempt import DecisionResult, DecisionWriter, only_for
-from oncely.core.decisions import SWEEP_HOLD, recheck_at
+from oncely.core.decide import SWEEP_HOLD, recheck_at
 from oncely.core.effect_outcomes import (
     Ambiguous,
     Anomalous,

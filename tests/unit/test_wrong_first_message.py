@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.core.decisions import MESSAGE_GRACE
+from oncely.core.decide import MESSAGE_GRACE
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status
 from tests.support.crash_points import CrashingPort, CrashPlan, SimulatedCrashError

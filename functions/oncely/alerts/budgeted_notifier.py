@@ -22,7 +22,7 @@ from oncely.alerts.budget import (
 )
 from oncely.aws.item_update import update_item
 from oncely.core.aws_errors import translated
-from oncely.core.decisions import SWEEP_HOLD
+from oncely.core.decide import SWEEP_HOLD
 from oncely.core.errors import OncelyError, UnavailableError
 from oncely.core.schedule import Clock
 from oncely.core.text import parse_time

@@ -17,12 +17,12 @@ from oncely.core.due import (
 )
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
-from oncely.core.results import (
+from oncely.core.schedule import Clock
+from oncely.core.store import (
+    JobStore,
     Swapped,
     VersionConflict,
 )
-from oncely.core.schedule import Clock
-from oncely.core.store import JobStore
 
 # Each retry lost a race with a writer that added evidence; such races are rare.
 _MAX_CAS_RETRIES: Final = 5

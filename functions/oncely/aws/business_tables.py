@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from oncely.core.aws_errors import AWS_ERRORS, is_missing_index, translated, write_conditionally
 from oncely.core.effect_outcomes import BusinessWrite
-from oncely.core.expressions import business_update
 from oncely.core.row_items import deserialize_row, serialize
+from oncely.core.store import business_update
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

@@ -12,7 +12,7 @@ from oncely.cli.options import DryRunOption, JsonOption, parse_time_argument, wi
 from oncely.cli.stack_connection import StackConnection
 
 if TYPE_CHECKING:
-    from oncely.core.deployment_identity import DynamoTableIdentity
+    from oncely.core.table_guard import DynamoTableIdentity
     from oncely.history.gaps import BackfillProgress, HistoryGap
 
 app: Final = typer.Typer(

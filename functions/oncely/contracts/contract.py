@@ -19,7 +19,7 @@ from oncely.core.effect_outcomes import (
     LookupOutcome,
     Succeeded,
 )
-from oncely.core.erasure import DataOwner
+from oncely.core.ended_jobs import DataOwner
 from oncely.core.job_row import JobRow, known_values
 from oncely.core.job_type import JobType
 from oncely.core.keys import (

@@ -8,9 +8,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Json, Valida
 
 from oncely.contracts.contract import AnyContract
 from oncely.contracts.resources import JobSettings, Resources
+from oncely.core.claims import ResubmissionLimit
 from oncely.core.due import DUE_SHARDS
 from oncely.core.errors import NotConfiguredError
-from oncely.core.resubmissions import ResubmissionLimit
 from oncely.plugins.provider import AnyProvider, ProviderSettings
 
 J = TypeVar("J", bound=JobSettings)

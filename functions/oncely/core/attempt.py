@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from itertools import count
 from typing import Any, Final, TypeAlias, TypeVar, assert_never
 
-from oncely.core.decisions import (
+from oncely.core.decide import (
     on_business_conflict,
     on_late_outcome,
     outcome_before_sending,
@@ -35,9 +35,8 @@ from oncely.core.job_row import NO_PROVIDER, UNCONFIRMED, Decision, JobRow
 from oncely.core.job_type import AnyJobType, EffectCall
 from oncely.core.lifecycle import ENDING, Event
 from oncely.core.profiles import COMMIT_BUDGET, RetrySafety
-from oncely.core.results import BusinessWriteConflict, Swapped, SwapResult, VersionConflict
 from oncely.core.schedule import Clock
-from oncely.core.store import JobStore
+from oncely.core.store import BusinessWriteConflict, JobStore, Swapped, SwapResult, VersionConflict
 from oncely.core.surroundings import Alerter, JobGate
 
 _Outcome = TypeVar("_Outcome")

@@ -1,14 +1,39 @@
 """Translates what botocore raises into the engine's own errors, by what the caller should do."""
 
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
 from botocore.exceptions import ConnectionError as AwsConnectionError
 
 from oncely.core.errors import NotConfiguredError, OncelyError, UnavailableError
-from oncely.core.throttles import THROTTLED_REQUESTS
+
+
+@dataclass
+class ThrottleCount:
+    """The throttled requests since they were last reported."""
+
+    count: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def add(self) -> None:
+        """Count one request."""
+        with self._lock:
+            self.count += 1
+
+    def take(self) -> int:
+        """Return the count, and start again at 0."""
+        with self._lock:
+            count, self.count = self.count, 0
+        return count
+
+
+# Of this execution environment.
+THROTTLED_REQUESTS: Final = ThrottleCount()
+
 
 # What a call of a client raises.
 AWS_ERRORS: Final = (BotoCoreError, ClientError)

@@ -1,18 +1,44 @@
 """The claim that makes a worker the owner of a row: what it writes, and why it fails."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum, auto
-from typing import assert_never
+from typing import Any, Final, assert_never
 
-from oncely.core.decisions import escalate
-from oncely.core.effect_outcomes import Json
-from oncely.core.evidence import EvidenceEntry, append_evidence
-from oncely.core.job_row import Decision, JobRow
-from oncely.core.keys import JobKey
+from oncely.core.effect_outcomes import Json, Succeeded
+from oncely.core.job_row import CLOCK_SKEW, EvidenceEntry, JobRow, append_evidence
+from oncely.core.job_type import AlreadyResolved, AnyJobType, AnyMessage, Proceed
+from oncely.core.keys import JobKey, fingerprint
 from oncely.core.lifecycle import Event, Status, next_status
-from oncely.core.resubmissions import ResubmissionLimit, recent_resubmissions
+from oncely.core.table_guard import TableOpen
+from oncely.core.text import format_minute
+
+_DAY: Final = timedelta(days=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResubmissionLimit:
+    """The deployment's limit. The first resubmission may follow the decline at once."""
+
+    min_interval: timedelta
+    max_per_day: int
+
+    def refusal(self, resubmissions: Sequence[datetime], now: datetime) -> str | None:
+        """Why the next resubmission is refused. Returns None if it may run."""
+        recent = recent_resubmissions(resubmissions, now)
+        if len(recent) >= self.max_per_day:
+            free_at = format_minute(recent[-self.max_per_day] + _DAY)
+            return f"it was resubmitted {len(recent)} times in 24 hours: send it after {free_at}"
+        if recent and now - recent[-1] < self.min_interval:
+            seconds = self.min_interval.total_seconds()
+            return f"it was resubmitted less than {seconds:g} seconds ago: send it later"
+        return None
+
+
+def recent_resubmissions(resubmissions: Sequence[datetime], now: datetime) -> tuple[datetime, ...]:
+    """The resubmissions of the last 24 hours."""
+    return tuple(at for at in resubmissions if now - at < _DAY)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,9 +152,36 @@ def prerequisite_refusal(
     return f"{claim.requires_failed} must have failed, it is {state}"
 
 
-def on_prerequisite_not_met(row: JobRow, reason: str) -> Decision | None:
-    """Escalate a ready row whose prerequisite is not met. Returns None if it is not ready.
-
-    Otherwise the row would be resent, refused and alerted about every few minutes.
-    """
-    return escalate(reason) if row.allows(Event.CLAIM) else None
+def build_claim(  # each is part of the row
+    contract: AnyJobType,
+    message: AnyMessage,
+    key: JobKey,
+    precheck: Proceed[Any] | AlreadyResolved[Any],
+    table: TableOpen,
+    *,
+    deadline: datetime,
+    now: datetime,
+    owner: str,
+) -> Claim:
+    """The write that makes a worker the owner."""
+    return Claim(
+        job_key=key,
+        job_type=contract.job_type,
+        owner=owner,
+        now=now,
+        # A call may begin until the deadline and take its timeout. After that the owner is
+        # certainly gone.
+        lease_until=deadline + contract.policy.profile.request_timeout + CLOCK_SKEW,
+        schedule_limit=contract.effective_schedule_limit(),
+        message=message.to_dict(),
+        fingerprint=None if precheck.values is None else fingerprint(precheck.values),
+        customer_id=precheck.customer_id,
+        subject=contract.indexed_subject(message),
+        amount=None if precheck.money is None else precheck.money.amount,
+        currency=None if precheck.money is None else precheck.money.currency,
+        deployment=table.deployment,
+        provider=precheck.provider,
+        key_scope=contract.key_scope() if isinstance(precheck, Proceed) else "",
+        requires_failed=precheck.requires_failed if isinstance(precheck, Proceed) else None,
+        is_valid=isinstance(precheck, Proceed) or isinstance(precheck.outcome, Succeeded),
+    )

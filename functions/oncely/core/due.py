@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from enum import Enum, StrEnum, auto
 from typing import Final, assert_never
 
-from oncely.core.decisions import (
+from oncely.core.decide import (
     ALERT_TIMEOUT,
     DEAD_LETTER_ESCALATION_AFTER,
     DEAD_LETTER_RETRY_DELAY,

@@ -13,9 +13,8 @@ from oncely.core.aws_errors import translated
 from oncely.core.errors import UnavailableError
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
-from oncely.core.results import Created, CreateResult
 from oncely.core.row_items import Attributes, serialize_field, serialize_job
-from oncely.core.store import JobStore, interpret_create
+from oncely.core.store import Created, CreateResult, JobStore, interpret_create
 from oncely.core.text import format_time, parse_time
 
 if TYPE_CHECKING:

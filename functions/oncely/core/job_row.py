@@ -3,13 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from enum import StrEnum
 from typing import Final
 
-from oncely.core.actors import operator_name
 from oncely.core.effect_outcomes import Json
-from oncely.core.event_records import EventRecord
-from oncely.core.evidence import EvidenceEntry, append_evidence, insert_claim
-from oncely.core.keys import JobKey
+from oncely.core.keys import MAX_ID_LENGTH, JobKey
 from oncely.core.lifecycle import (
     AWAITS_MESSAGE,
     ENDED,
@@ -23,7 +21,153 @@ from oncely.core.lifecycle import (
     next_status,
 )
 from oncely.core.schedule import latest_run_at
-from oncely.core.text import reason_line, truncate_to_milliseconds
+from oncely.core.text import reason_line, single_line, truncate_to_milliseconds
+
+# Stored in evidence, so it never changes. The prefix keeps an operator who signs in as `worker`
+# apart from the worker.
+_OPERATOR_PREFIX: Final = "operator:"
+
+
+def operator_actor(name: str) -> str:
+    """An operator's name as evidence stores it."""
+    return _OPERATOR_PREFIX + single_line(name, MAX_ID_LENGTH)
+
+
+def is_operator(actor: str) -> bool:
+    """Whether an operator wrote the entry."""
+    return actor.startswith(_OPERATOR_PREFIX)
+
+
+def operator_name(actor: str | None) -> str:
+    """An operator's name in a sentence. A restored row may not have it."""
+    return actor.removeprefix(_OPERATOR_PREFIX) if actor else "an operator"
+
+
+def display_name(actor: str) -> str:
+    """The actor as the timeline shows it."""
+    return f"{actor.removeprefix(_OPERATOR_PREFIX)} (operator)" if is_operator(actor) else actor
+
+
+# Bounds the row far below DynamoDB's 400 kB; each entry is bounded as well.
+MAX_EVIDENCE_ENTRIES: Final = 100
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvidenceEntry:
+    """One entry of the audit trail: who did what, when, and why.
+
+    An event or status that only a newer version knows stays text.
+    """
+
+    at: datetime
+    event: Event | str
+    from_status: Status | str | None
+    to_status: Status | str
+    reason: str
+    actor: str
+    count: int = 1
+    last_at: datetime | None = None  # when the last of `count` equal entries was made
+
+    @property
+    def actor_name(self) -> str:
+        """The actor's display name."""
+        return display_name(self.actor)
+
+    @property
+    def is_operator_note(self) -> bool:
+        """Whether an operator's action changed no status, so that it proves nothing."""
+        return self.from_status == self.to_status and is_operator(self.actor)
+
+    @property
+    def leaves_claimable(self) -> bool:
+        """Whether a worker may claim the job after it."""
+        return isinstance(self.to_status, Status) and self.to_status.allows(Event.CLAIM)
+
+    def repeated_at(self, at: datetime) -> "EvidenceEntry":
+        """The same entry, counted once more."""
+        return replace(self, count=self.count + 1, last_at=at)
+
+    def equals_except_time(self, other: "EvidenceEntry") -> bool:
+        """Whether the two differ only in time."""
+        return replace(self, at=other.at, count=other.count, last_at=other.last_at) == other
+
+
+def append_evidence(
+    evidence: tuple[EvidenceEntry, ...], entry: EvidenceEntry
+) -> tuple[EvidenceEntry, ...]:
+    """Add an entry. Equal entries in a row are counted; operator notes make room first."""
+    if evidence and entry.equals_except_time(evidence[-1]):
+        return (*evidence[:-1], evidence[-1].repeated_at(entry.at))
+    return _within_limit((*evidence, entry))
+
+
+def insert_claim(
+    evidence: tuple[EvidenceEntry, ...], claim: EvidenceEntry
+) -> tuple[EvidenceEntry, ...]:
+    """Add a claim after the entry that made the job claimable, before those of its own run."""
+    claimable = [
+        place
+        for place, entry in enumerate(evidence, start=1)
+        if entry.leaves_claimable and entry.at <= claim.at
+    ]
+    place = max(claimable, default=0)
+    return _within_limit((*evidence[:place], claim, *evidence[place:]))
+
+
+def _within_limit(longer: tuple[EvidenceEntry, ...]) -> tuple[EvidenceEntry, ...]:
+    if len(longer) <= MAX_EVIDENCE_ENTRIES:
+        return longer
+    # Keep the first entry, which shows how the job began, and the last, its current state.
+    middle = range(1, len(longer) - 1)
+    dropped = next((place for place in middle if longer[place].is_operator_note), middle[0])
+    return (*longer[:dropped], *longer[dropped + 1 :])
+
+
+# One email has a few. A provider that reports more must not fill the row.
+MAX_EVENT_RECORDS: Final = 10
+
+
+class EventMark(StrEnum):
+    """What an event means for its job. The values are stored, so never rename them."""
+
+    HINT = "hint"  # a reason to look up now; never the outcome itself
+    PROOF = "proof"  # the effect happened, under the claim in its tag
+    REPORT = "report"  # a later result, such as a bounce
+
+
+@dataclass(frozen=True, kw_only=True)
+class EventRecord:
+    """A provider event. It has only ids and codes, no personal data."""
+
+    at: datetime  # when we received it
+    provider: str
+    name: str  # the provider's name for it
+    mark: EventMark
+    fence: int | None = None  # the claim in its tag
+    ref: str | None = None  # the provider reference
+    code: str | None = None  # such as the type of a bounce
+
+    @property
+    def proves(self) -> bool:
+        """Whether it proves that the effect happened."""
+        return self.mark is EventMark.PROOF
+
+    def equals_except_time(self, other: "EventRecord") -> bool:
+        """Whether both are deliveries of one event."""
+        return replace(self, at=other.at) == other
+
+
+def add_record(events: tuple[EventRecord, ...], event: EventRecord) -> tuple[EventRecord, ...]:
+    """Add an event, unless it exists. In a full list, a proof replaces another."""
+    if any(event.equals_except_time(one) for one in events):
+        return events
+    if len(events) < MAX_EVENT_RECORDS:
+        return (*events, event)
+    others = [one for one in events if not one.proves]
+    if not event.proves or not others:
+        return events
+    return (*(one for one in events if one is not others[-1]), event)
+
 
 # Clocks of two execution environments may differ by this much; a lease outlives it on both sides.
 CLOCK_SKEW: Final = timedelta(seconds=2)

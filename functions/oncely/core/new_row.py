@@ -6,14 +6,12 @@ from datetime import datetime
 
 from oncely.core.effect_outcomes import Json
 from oncely.core.errors import InvalidMessageError, UnavailableError, UnreadableRowError
-from oncely.core.evidence import EvidenceEntry
-from oncely.core.job_row import JobRow, new_job
+from oncely.core.job_row import EvidenceEntry, JobRow, new_job
 from oncely.core.job_type import AnyJobType, AnyMessage
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import NO_ROW, Event, WaitKind, next_status
-from oncely.core.results import AlreadyExists, Created, ForgedRow
 from oncely.core.schedule import later_run_at
-from oncely.core.store import JobStore
+from oncely.core.store import AlreadyExists, Created, ForgedRow, JobStore
 from oncely.core.surroundings import Alerter
 from oncely.core.text import reason_line
 

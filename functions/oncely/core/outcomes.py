@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Status, WaitKind
-from oncely.core.results import JobResult
+from oncely.core.store import JobResult
 
 
 class DuplicateReason(StrEnum):

@@ -1,23 +1,119 @@
 """Repairs: what an operator may do to a job, when, and the resulting decision."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Final, assert_never
 
-from oncely.core.cancellation import check_cancel
-from oncely.core.closing import needs_closing, return_to_ready
-from oncely.core.decisions import MESSAGE_GRACE, absence_conclusive_at, next_key
+from oncely.core.decide import (
+    ENDED_FIELDS,
+    MESSAGE_GRACE,
+    absence_conclusive_at,
+    needs_closing,
+    next_key,
+    return_to_ready,
+)
 from oncely.core.due import resend
-from oncely.core.effect_outcomes import LookupOutcome, NotFound
-from oncely.core.erasure import holds_only_proof
-from oncely.core.job_row import Decision, JobRow
+from oncely.core.effect_outcomes import (
+    Anomalous,
+    Declined,
+    Json,
+    LookupFailed,
+    LookupOutcome,
+    LookupUnsupported,
+    NotFound,
+    Pending,
+    StillOpen,
+    Succeeded,
+)
+from oncely.core.ended_jobs import expiry_time, holds_only_proof
+from oncely.core.job_row import (
+    CANCELLED_BY_OPERATOR,
+    MARKED_BY_OPERATOR,
+    RESOLVED_BY_OPERATOR,
+    Decision,
+    EvidenceEntry,
+    JobRow,
+)
 from oncely.core.keys import JobKey
-from oncely.core.lifecycle import Event, Status
+from oncely.core.lifecycle import NO_ROW, Event, Status, next_status
 from oncely.core.profiles import RetryPolicy, RetrySafety
-from oncely.core.text import format_duration, format_minute
+from oncely.core.text import format_duration, format_minute, reason_line, single_line
+
+
+def check_cancel(job: JobRow, policy: RetryPolicy) -> tuple[bool, str] | None:
+    """Whether the job can be cancelled, and how. Returns None if its status forbids it."""
+    if not job.allows(Event.CANCEL):
+        return None
+    if not job.was_claimed:
+        return True, "ends it: no worker ever claimed it, so nothing was sent"
+    if not job.allows(Event.CLOSE_AND_CANCEL):
+        return False, "an earlier run may have done it: mark it as done or failed"
+    if job.closing is not None:
+        return False, "a worker closes what is open at the provider, then the job ends"
+    if needs_closing(job, policy):
+        provider = policy.profile.name
+        return True, (
+            f"a worker cancels {job.provider_ref} at {provider}, then the job ends. If it was done "
+            "by then, the job is done"
+        )
+    if job.progress is not None or job.provider_ref is not None or _may_have_sent(job, policy):
+        return False, "an earlier run may have done all or part of it: wait until it has ended"
+    return True, "ends it: nothing was done at the provider"
+
+
+def _may_have_sent(job: JobRow, policy: RetryPolicy) -> bool:
+    """Whether an open send may have taken effect. A prepared effect cannot."""
+    return job.first_sent_at is not None and not policy.leaves_open
+
+
+def cancel(reason: str) -> Decision:
+    """End a job that did nothing at the provider."""
+    return Decision(
+        event=Event.CANCEL,
+        reason=reason,
+        changes={
+            **ENDED_FIELDS,
+            "result": {"code": CANCELLED_BY_OPERATOR},
+            "last_error": single_line(reason),
+        },
+    )
+
+
+def close_then_cancel(reason: str, now: datetime) -> Decision:
+    """Have a worker close what is open at the provider. Only then is the job cancelled."""
+    closing = {"reason": single_line(reason), "code": CANCELLED_BY_OPERATOR, "result": {}}
+    return return_to_ready(reason, now, {"closing": closing}, event=Event.CLOSE_AND_CANCEL)
+
+
+def cancelled_job(
+    key: JobKey, job_type: str, *, now: datetime, actor: str, reason: str, retention: timedelta
+) -> JobRow:
+    """The row of a job that is cancelled before its first message: later ones are duplicates."""
+    status = next_status(NO_ROW, Event.CANCEL)
+    entry = EvidenceEntry(
+        at=now,
+        event=Event.CANCEL,
+        from_status=NO_ROW,
+        to_status=status,
+        reason=reason_line(reason),
+        actor=actor,
+    )
+    job = JobRow(
+        job_key=key,
+        job_type=job_type,
+        status=status,
+        message={},
+        created_at=now,
+        updated_at=now,
+        since=now,
+        result={"code": CANCELLED_BY_OPERATOR},
+        last_error=reason_line(reason),
+        evidence=(entry,),
+    )
+    return replace(job, expires_at=expiry_time(job, retention, now=now))
 
 
 class Repair(StrEnum):
@@ -386,3 +482,120 @@ def _not_allowed_reason(status: Status) -> str:
 _OPERATOR_FINDINGS: Final[Mapping[Repair, str]] = MappingProxyType(
     {Repair.MARK_FINISHED: "done", Repair.MARK_FAILED: "not done"}
 )
+
+
+_WAIT: Final = "wait until the provider has decided, then try again"
+_UNDO_FIRST: Final = "undo all of it at the provider first, or mark the job as done"
+
+
+def objection_to_finished(
+    outcome: LookupOutcome, *, reference: str | None, references: frozenset[str]
+) -> str | None:
+    """What to do instead of marking the job as done. Returns None if the provider confirms it.
+
+    `references` are the ids by which the provider knows the effect that it found.
+    """
+    match outcome:
+        case Succeeded() | Anomalous(effect_done=True) if (
+            references and reference not in references
+        ):
+            return (
+                f"the provider calls it {' or '.join(sorted(references))}: check which one you saw"
+            )
+        case Succeeded() | Anomalous(effect_done=True):
+            return None
+        case Anomalous():
+            return "resolve that at the provider, or undo it there and mark the job as failed"
+        case LookupFailed(unknown_reference=True):
+            return (
+                "check that our API key is of the right account. If it is, mark the job as failed: "
+                "that searches for its own effect first"
+            )
+        case Declined() | StillOpen() | NotFound():
+            return "mark it as failed, or return it to ready"
+        case Pending():
+            return _WAIT
+        case LookupFailed() | LookupUnsupported():
+            return "try again"
+        case unreachable:
+            assert_never(unreachable)
+
+
+def objection_to_failed(
+    job: JobRow, policy: RetryPolicy, outcome: LookupOutcome, *, looked_up_at: datetime
+) -> str | None:
+    """What to do instead of marking the job as failed. Returns None if nothing contradicts it."""
+    match outcome:
+        case Declined():
+            return None
+        case NotFound(conclusive=True):
+            return None
+        case NotFound():
+            proof_from = absence_conclusive_at(job, policy)
+            if looked_up_at >= proof_from:
+                return None
+            return f"a request may still be in flight: try again after {format_minute(proof_from)}"
+        case Succeeded() | Anomalous():
+            return _UNDO_FIRST
+        case StillOpen():
+            return "a worker must close it first"
+        case Pending():
+            return _WAIT
+        case LookupFailed() | LookupUnsupported():
+            return "try again"
+        case unreachable:
+            assert_never(unreachable)
+
+
+def objection_to_reference(reference: str | None, references: frozenset[str]) -> str | None:
+    """What to do about a reference that is not this job's. Returns None if there is none."""
+    if reference is None or reference in references:
+        return None
+    known = " or ".join(sorted(references)) or "none for this job"
+    return f"the provider knows {known}: name that, or leave the reference out"
+
+
+def resolve_manually(
+    job: JobRow,
+    repair: Repair,
+    *,
+    reason: str,
+    reference: str | None,
+    confirmed: LookupOutcome | None = None,
+    answer: str = "",
+) -> Decision:
+    """End a job as the operator decided. `confirmed` is the provider's answer, if there is one.
+
+    `answer` is the same in words, for the evidence. A finished job gets the result that the
+    provider reports. If it was not asked, the code says so: see `JobRow.marked_by`.
+    """
+    finished = repair is Repair.MARK_FINISHED
+    said = reason if reference is None else f"{reason} (reference {reference})"
+    full_reason = "; ".join(filter(None, (said, answer)))
+    own = dict(job.result or {})
+    result = {**own, **({"reference": reference} if reference else {})}
+    match confirmed:
+        case Succeeded(ref=ref, result=found) | Anomalous(ref=ref, result=found) if finished:
+            result, reference = dict(found) or own, ref
+        case None:
+            result["code"] = MARKED_BY_OPERATOR
+        case _:
+            result = {"code": RESOLVED_BY_OPERATOR, **result}
+    return Decision(
+        event=Event.RESOLVE_FINISHED if finished else Event.RESOLVE_FAILED,
+        reason=full_reason,
+        changes={
+            **ENDED_FIELDS,
+            "result": result,
+            # The proof of a failure, such as a refund, must not be looked up or canceled later.
+            "provider_ref": job.provider_ref or (reference if finished else None),
+            "last_error": None if finished else single_line(full_reason),
+        },
+    )
+
+
+def resolved_elsewhere(own: Mapping[str, Json], outcome: LookupOutcome) -> bool:
+    """Whether the business rows were changed by another payment, such as a manual one."""
+    return isinstance(outcome, Succeeded) and any(
+        own.get(name) != value for name, value in outcome.result.items()
+    )

@@ -12,9 +12,7 @@ from typing import Any, Final, TypeAlias
 from oncely.core import lifecycle
 from oncely.core.due import DUE_SHARDS, DueAction, due_action, due_shard
 from oncely.core.errors import UnreadableRowError
-from oncely.core.event_records import EventMark, EventRecord
-from oncely.core.evidence import EvidenceEntry
-from oncely.core.job_row import FIRST_ENGINE, JobRow
+from oncely.core.job_row import FIRST_ENGINE, EventMark, EventRecord, EvidenceEntry, JobRow
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status, WaitKind
 from oncely.core.text import format_time, parse_time

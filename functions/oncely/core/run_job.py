@@ -15,25 +15,30 @@ from oncely.core.attempt import (
     Writes,
     no_business_writes,
 )
-from oncely.core.claim_request import build_claim
 from oncely.core.claims import (
     Claim,
     ClaimFailure,
+    ResubmissionLimit,
+    build_claim,
     can_reopen,
     classify_claim_failure,
-    on_prerequisite_not_met,
+    has_conflict,
     prerequisite_refusal,
 )
-from oncely.core.decide import decide_effect, guard_before_effect, on_lease_expired
-from oncely.core.decisions import (
+from oncely.core.decide import (
     MESSAGE_GRACE,
     MIN_ROW_WAIT,
+    decide_effect,
     escalate,
+    guard_before_effect,
+    on_held,
+    on_lease_expired,
     on_not_there_yet,
+    on_prerequisite_not_met,
     on_refused_message,
     on_unusable_secret,
+    wait_for_run_at,
 )
-from oncely.core.early_message import EarlyMessage
 from oncely.core.effect_outcomes import (
     Anomalous,
     BusinessWrite,
@@ -48,7 +53,6 @@ from oncely.core.errors import (
     NotConfiguredError,
     UnavailableError,
 )
-from oncely.core.held_message import HeldMessage
 from oncely.core.job_row import Decision, JobRow
 from oncely.core.job_type import (
     AlreadyResolved,
@@ -60,7 +64,7 @@ from oncely.core.job_type import (
 )
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status, WaitKind
-from oncely.core.new_row import run_at_of_message
+from oncely.core.new_row import create_row, row_from_message, run_at_of_message
 from oncely.core.outcomes import (
     Duplicate,
     Ended,
@@ -75,18 +79,122 @@ from oncely.core.outcomes import (
     RunOutcome,
     Unknown,
 )
-from oncely.core.resubmissions import ResubmissionLimit
-from oncely.core.results import (
+from oncely.core.schedule import Clock
+from oncely.core.store import (
     Claimed,
     ClaimFailed,
+    Created,
     ForgedRow,
+    JobStore,
     PrerequisiteNotMet,
+    Swapped,
 )
-from oncely.core.schedule import Clock
-from oncely.core.store import JobStore
 from oncely.core.surroundings import Alerter, Hold, JobGate
-from oncely.core.table_guard import TableGuard
-from oncely.core.table_identity import TableBlocked, TableOpen, may_lack_reference
+from oncely.core.table_guard import TableBlocked, TableGuard, TableOpen, may_lack_reference
+
+_LOST_UPDATE: Final = "its row changed just now"
+
+
+@dataclass(frozen=True, kw_only=True)
+class EarlyMessage:
+    """One message, which claims nothing, so that nothing can be sent."""
+
+    store: JobStore
+    alerter: Alerter
+    contract_type: type[AnyJobType]
+    message: AnyMessage
+    run_at: datetime | None  # counts only if this message writes the row
+    new_token: Callable[[], str]
+    actor: str
+
+    def ensure_row(
+        self, now: datetime, due_at: datetime, reason: str, forged: ForgedRow | None = None
+    ) -> JobRow:
+        """The row of the job, which is written if there is none of ours.
+
+        An existing row keeps its time.
+        """
+        new = row_from_message(
+            self.contract_type,
+            self.message,
+            now=now,
+            due_at=due_at,
+            actor=self.actor,
+            reason=reason,
+            owner=self.new_token(),
+            run_at=self.run_at,
+        )
+        created = create_row(self.store, self.alerter, new, forged)
+        return created.job if isinstance(created, Created) else created.row
+
+    def keep_time(self, row: JobRow, now: datetime) -> Parked:
+        """Leave the row to its run time, when it is due and sends another message."""
+        decision = wait_for_run_at(row)
+        lost = decision is not None and not isinstance(
+            self.store.swap(row, decision.apply_to(row, now=now, actor=self.actor)),
+            Swapped,
+        )
+        return Parked(
+            job_key=row.job_key,
+            job_type=row.job_type,
+            until=now if lost else row.run_at or now,
+            kind=WaitKind.RETRY if lost else WaitKind.RUN_AT,
+            reason=_LOST_UPDATE if lost else "it runs later",
+            redeliver=lost,
+        )
+
+
+# The row waits with another message, which may have the same values. Until its claim tells, this
+# one stays in the queue.
+_OTHER_MESSAGE_DELAY: Final = timedelta(minutes=30)
+
+
+@dataclass(frozen=True)
+class HeldMessage:
+    """One message, which claims nothing, so that nothing can be sent."""
+
+    early: EarlyMessage
+
+    def wait(self, hold: Hold, claim: Claim, *, can_nack: bool) -> Parked | Rejected | JobRow:
+        """Keep the job in the queue or in its row. Returns the row if it already has the answer.
+
+        A pause may last longer than the queue keeps a message, so the row keeps it.
+        """
+        held = Parked(
+            job_key=claim.job_key,
+            job_type=claim.job_type,
+            until=hold.until,
+            kind=WaitKind.GATE,
+            reason=hold.reason,
+            redeliver=can_nack and not hold.is_pause,
+        )
+        if held.redeliver:
+            return held
+        row = self.early.ensure_row(claim.now, hold.until, hold.reason)
+        is_ready = row.allows(Event.PARK) and not row.runs_later(claim.now, claim.schedule_limit)
+        if not is_ready or has_conflict(row, claim):
+            return row
+        if row.fingerprint is None and dict(row.message) != dict(claim.message):
+            return self._wait_beside(held, claim, can_nack=can_nack)
+        if decision := on_held(row, hold.reason, until=hold.until):
+            after = decision.apply_to(row, now=claim.now, actor=self.early.actor)
+            if not isinstance(self.early.store.swap(row, after), Swapped):
+                return row
+        return held
+
+    def _wait_beside(self, held: Parked, claim: Claim, *, can_nack: bool) -> Parked | Rejected:
+        if can_nack:
+            return replace(held, until=claim.now + _OTHER_MESSAGE_DELAY, redeliver=True)
+        reason = "another message waits under the same key"
+        alerted = self.early.alerter.alert_conflict(claim.job_key, reason)
+        return Rejected(
+            cause=RejectCause.CONFLICT,
+            reason=reason,
+            job_key=claim.job_key,
+            job_type=claim.job_type,
+            alerted=alerted,
+        )
+
 
 ACTOR: Final = "worker"
 _LOST_RACE: Final = "lost a race to claim it"

@@ -5,21 +5,228 @@ restore takes longer than a minute.
 """
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
-from oncely.core.deployment_identity import DynamoTableIdentity
+from oncely.core.aws_errors import translated, write_conditionally
 from oncely.core.errors import OncelyError, UnavailableError
+from oncely.core.job_row import CLOCK_SKEW, JobRow
+from oncely.core.profiles import RetryPolicy, RetrySafety
 from oncely.core.schedule import Clock
-from oncely.core.table_identity import (
-    TableBlocked,
-    TableFacts,
-    TableOpen,
-    TableState,
-    blocking_reason,
+from oncely.core.text import format_minute, format_time, parse_time
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+# The longest Lambda invocation: afterwards no worker from before a restore is running.
+MAX_INVOCATION_TIME: Final = timedelta(minutes=15)
+
+_DECLARE_HINT: Final = (
+    "If it replaces a lost table, run `oncely restore-proofs`. If a setting names the wrong table, "
+    "or a copy of one, fix it and deploy again"
 )
-from oncely.core.text import format_minute
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableIdentity:
+    """The identity item: the deployment of the rows, and the id of their table."""
+
+    deployment: str
+    # Makes the tags of its claims. Nobody who may only insert rows or send messages can read it.
+    tag_key: str = field(default="", repr=False, compare=False)
+    table_id: str  # DynamoDB's own id, which a restored or copied table does not share
+    restored_at: datetime | None = None
+    # Until then, messages from before the restore may still arrive.
+    replays_until: datetime | None = None
+
+    @property
+    def opens_at(self) -> datetime | None:
+        """When all workers from before the restore have certainly ended."""
+        return self.restored_at and self.restored_at + MAX_INVOCATION_TIME + CLOCK_SKEW
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableFacts:
+    """What DynamoDB says about the job table. None if it did not respond."""
+
+    name: str
+    table_id: str
+    has_stream: bool
+    has_ttl: bool | None = None
+    has_recovery: bool | None = None
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The features that the table certainly lacks."""
+        features = {
+            "stream": self.has_stream,
+            "TTL": self.has_ttl,
+            "point-in-time recovery": self.has_recovery,
+        }
+        return tuple(name for name, there in features.items() if there is False)
+
+
+def blocking_reason(
+    identity: TableIdentity | None, facts: TableFacts, *, now: datetime
+) -> str | None:
+    """Why no job of this table may be claimed. Returns None if it holds the proofs."""
+    table = "the job table"
+    if identity is None:
+        return (
+            f"{table} has no identity item, so it is not known which jobs have run. Nothing was "
+            f"claimed. {_DECLARE_HINT}"
+        )
+    if identity.table_id != facts.table_id:
+        return (
+            f"{table} was restored or copied: its identity item names the table id "
+            f"{identity.table_id}, and DynamoDB says {facts.table_id}. Rows may be missing or old, "
+            f"so nothing was claimed. {_DECLARE_HINT}"
+        )
+    if facts.missing:
+        return (
+            f"{table} has no {', no '.join(facts.missing)}. "
+            "Nothing was claimed. Enable what is missing, or deploy the stack again"
+        )
+    if identity.opens_at is not None and now < identity.opens_at:
+        return (
+            f"{table} was restored. A worker that began before may run until "
+            f"{format_minute(identity.opens_at)}: jobs resume then, without any action"
+        )
+    return None
+
+
+def may_have_lost_history(job: JobRow, replays_until: datetime | None) -> bool:
+    """Whether a restore may have lost an earlier run of this job.
+
+    True for rows from before the restore, and for rows made by messages from before it.
+    """
+    return replays_until is not None and job.created_at < replays_until
+
+
+def may_lack_reference(
+    job: JobRow, policy: RetryPolicy, replays_until: datetime | None, *, claims: int
+) -> bool:
+    """Whether earlier `claims` may have left an effect that the row does not name.
+
+    A restore may have lost it. Without idempotency keys, what a run prepared and could not save
+    counts as well: a repeat would prepare it a second time.
+    """
+    if policy.safety is RetrySafety.NATURAL:
+        return False
+    prepares_blindly = policy.leaves_open and policy.safety is RetrySafety.LOOKUP
+    if prepares_blindly and claims and job.provider_ref is None:
+        return True
+    return may_have_lost_history(job, replays_until)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableOpen:
+    """A job table that holds every proof of this deployment."""
+
+    deployment: str | None  # its identity, for idempotency keys
+    replays_until: datetime | None = None  # a job created before then looks up before it executes
+    tag_key: str = field(default="", repr=False, compare=False)  # of the tags of its claims
+
+    def has_all_rows(self, now: datetime) -> bool:
+        """Return whether a job without a row has never run. A restore may have lost rows."""
+        return self.replays_until is None or now >= self.replays_until
+
+
+@dataclass(frozen=True)
+class TableBlocked:
+    """A job table that may lack proofs, so Oncely claims and writes nothing."""
+
+    reason: str
+
+
+TableState: TypeAlias = TableOpen | TableBlocked
+
+
+# No job type is spelled without a dot, so no job has this key. The item has none of the attributes
+# that an index is made over, so no list, count or sweep shows it.
+IDENTITY_KEY: Final = "deployment:identity"
+_TIMES: Final = ("restored_at", "replays_until")
+_ENABLED_STATES: Final = frozenset({"ENABLED", "ENABLING"})
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class DynamoTableIdentity:
+    """The job table as the guard reads it, with the only two writes of its identity item."""
+
+    client: "DynamoDBClient"
+    table: str
+
+    def identity(self) -> TableIdentity | None:
+        item = self._call(
+            lambda: self.client.get_item(
+                TableName=self.table, Key={"job_key": {"S": IDENTITY_KEY}}, ConsistentRead=True
+            )
+        ).get("Item")
+        if item is None or not {"identity", "table_id"} <= item.keys():
+            return None
+        times = {name: parse_time(item[name]["S"]) for name in _TIMES if name in item}
+        return TableIdentity(
+            deployment=item["identity"]["S"],
+            table_id=item["table_id"]["S"],
+            tag_key=item["tag_key"]["S"] if "tag_key" in item else "",
+            restored_at=times.get("restored_at"),
+            replays_until=times.get("replays_until"),
+        )
+
+    def facts(self) -> TableFacts:
+        found: Any = self._call(lambda: self.client.describe_table(TableName=self.table))["Table"]
+        return TableFacts(
+            name=self.table,
+            table_id=found.get("TableId", ""),
+            has_stream=bool(found.get("StreamSpecification", {}).get("StreamEnabled")),
+        )
+
+    def with_protection(self, facts: TableFacts) -> TableFacts:
+        ttl: Any = self._call(lambda: self.client.describe_time_to_live(TableName=self.table))
+        client, name = self.client, self.table
+        backups: Any = self._call(lambda: client.describe_continuous_backups(TableName=name))
+        recovery = backups["ContinuousBackupsDescription"].get("PointInTimeRecoveryDescription", {})
+        return replace(
+            facts,
+            has_ttl=ttl["TimeToLiveDescription"].get("TimeToLiveStatus") in _ENABLED_STATES,
+            has_recovery=recovery.get("PointInTimeRecoveryStatus") in _ENABLED_STATES,
+        )
+
+    def is_empty(self) -> bool:
+        request: Any = {"TableName": self.table, "Limit": 1, "ConsistentRead": True}
+        return not self._call(lambda: self.client.scan(**request)).get("Items")
+
+    def write(self, identity: TableIdentity, *, replacing: TableIdentity | None) -> bool:
+        """Write the item over the one that was read. Returns False if it has changed."""
+        item: dict[str, Any] = {
+            "job_key": {"S": IDENTITY_KEY},
+            "identity": {"S": identity.deployment},
+            "table_id": {"S": identity.table_id},
+            "tag_key": {"S": identity.tag_key},
+            **{name: {"S": format_time(at)} for name in _TIMES if (at := getattr(identity, name))},
+        }
+        condition: dict[str, Any] = {"ConditionExpression": "attribute_not_exists(table_id)"}
+        if replacing is not None:
+            condition = {
+                "ConditionExpression": "#identity = :identity AND table_id = :table",
+                "ExpressionAttributeNames": {"#identity": "identity"},
+                "ExpressionAttributeValues": {
+                    ":identity": {"S": replacing.deployment},
+                    ":table": {"S": replacing.table_id},
+                },
+            }
+        put = partial(self.client.put_item, TableName=self.table, Item=item, **condition)
+        return self._call(lambda: write_conditionally(put))
+
+    def _call(self, send: Callable[[], _T]) -> _T:
+        check = "that the table exists and that this role may read, describe and write it"
+        with translated("the identity of the job table", name=self.table, check=check):
+            return send()
+
 
 CHECK_INTERVAL: Final = timedelta(minutes=1)
 # TTL and recovery are checked less often: DescribeContinuousBackups is limited to 10 calls per

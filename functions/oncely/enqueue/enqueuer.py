@@ -11,24 +11,24 @@ from oncely.aws.sqs import MessageSender
 from oncely.contracts.contract import AnyContract
 from oncely.contracts.message import Message, encode_message
 from oncely.contracts.registry import ContractRegistry
-from oncely.core.decisions import MESSAGE_GRACE
+from oncely.core.decide import MESSAGE_GRACE
 from oncely.core.effect_outcomes import Json
-from oncely.core.erasure import holds_only_proof
+from oncely.core.ended_jobs import holds_only_proof
 from oncely.core.errors import NotConfiguredError, UnavailableError
 from oncely.core.inserter import JobInserter, UniqueWindow, WindowTaken
 from oncely.core.job_row import JobRow, known_values
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import ENDED, UNRESOLVED, Status
 from oncely.core.new_row import own_row, row_from_message, run_at_of_row
-from oncely.core.results import (
+from oncely.core.schedule import Clock
+from oncely.core.store import (
     AlreadyExists,
     Created,
     CreateResult,
     ForgedRow,
     JobResult,
+    JobStore,
 )
-from oncely.core.schedule import Clock
-from oncely.core.store import JobStore
 from oncely.core.text import single_line
 
 _ACTOR: Final = "producer"

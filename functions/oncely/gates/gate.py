@@ -15,9 +15,8 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from oncely.contracts.contract import AnyContract
-from oncely.core.actors import operator_name
 from oncely.core.errors import GateClosedError, OncelyError
-from oncely.core.job_row import JobRow
+from oncely.core.job_row import JobRow, operator_name
 from oncely.core.profiles import EndpointGroup, RetryPolicy
 from oncely.core.schedule import Clock
 from oncely.core.surroundings import Hold

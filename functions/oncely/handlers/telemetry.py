@@ -12,6 +12,7 @@ from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit, single_metric
 
 from oncely.aws import signals
+from oncely.core.aws_errors import THROTTLED_REQUESTS
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import ENDED, IN_REVIEW, Status, WaitKind
 from oncely.core.outcomes import (
@@ -30,7 +31,6 @@ from oncely.core.outcomes import (
     Unknown,
 )
 from oncely.core.text import redacted_line
-from oncely.core.throttles import THROTTLED_REQUESTS
 from oncely.handlers import lambda_init
 from oncely.handlers.lambda_init import once
 

@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
 
 from oncely.aws.objects import S3Objects
-from oncely.core.erasure import erase_if_complete
+from oncely.core.ended_jobs import erase_if_complete
 from oncely.core.errors import InvalidRequestError
 from oncely.core.job_row import JobRow
 from oncely.core.keys import MAX_ID_LENGTH, JobKey

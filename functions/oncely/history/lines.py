@@ -12,10 +12,15 @@ from enum import StrEnum
 from math import isfinite
 from typing import Any, Final
 
-from oncely.core.actors import is_operator
-from oncely.core.erasure import PROOF_FIELDS
-from oncely.core.evidence import EvidenceEntry
-from oncely.core.job_row import CLOCK_SKEW, FIRST_ENGINE, NOT_CONFIRMED, JobRow
+from oncely.core.ended_jobs import PROOF_FIELDS
+from oncely.core.job_row import (
+    CLOCK_SKEW,
+    FIRST_ENGINE,
+    NOT_CONFIRMED,
+    EvidenceEntry,
+    JobRow,
+    is_operator,
+)
 from oncely.core.keys import JobKey, is_job_type
 from oncely.core.lifecycle import Event, Status
 from oncely.core.row_items import TIME_ATTRIBUTES

@@ -4,9 +4,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
-from oncely.core.decisions import escalate
-from oncely.core.event_records import EventRecord
-from oncely.core.job_row import ENGINE_NUMBER, FIRST_ENGINE, JobRow
+from oncely.core.decide import escalate
+from oncely.core.job_row import ENGINE_NUMBER, FIRST_ENGINE, EventRecord, JobRow
 from oncely.core.lifecycle import Event, Status
 from oncely.core.text import single_line
 from oncely.history.lines import HistoryLine, HistoryRecordType

@@ -4,16 +4,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from oncely.contracts.contract import AnyContract
-from oncely.core.actors import operator_actor
-from oncely.core.cancellation import cancel, cancelled_job, close_then_cancel
-from oncely.core.closing import needs_closing
+from oncely.core.decide import needs_closing
 from oncely.core.effect_outcomes import BusinessWrite, LookupUnsupported
-from oncely.core.job_row import JobRow
+from oncely.core.job_row import JobRow, operator_actor
 from oncely.core.job_type import AlreadyResolved, Proceed
 from oncely.core.lifecycle import Event
 from oncely.core.profiles import RetrySafety
-from oncely.core.results import AlreadyExists, Created, ForgedRow
-from oncely.core.table_identity import TableOpen, may_have_lost_history
+from oncely.core.repairs import cancel, cancelled_job, close_then_cancel
+from oncely.core.store import AlreadyExists, Created, ForgedRow
+from oncely.core.table_guard import TableOpen, may_have_lost_history
 from oncely.operate.mark_job import MarkingRun
 from oncely.operate.repair_request import (
     BusinessRowConflict,

@@ -17,14 +17,13 @@ from oncely.aws.objects import GZIP, S3Objects
 from oncely.contracts.contract import AnyContract
 from oncely.contracts.message import Message
 from oncely.contracts.table_schema import TableSchema
-from oncely.core.actors import operator_actor
-from oncely.core.decisions import on_forged_row
-from oncely.core.erasure import DataOwner, RecordEraser, is_complete, request_erasure
+from oncely.core.decide import on_forged_row
+from oncely.core.ended_jobs import DataOwner, RecordEraser, is_complete, request_erasure
 from oncely.core.errors import InvalidInputError, InvalidRequestError, UnavailableError
-from oncely.core.job_row import JobRow
+from oncely.core.job_row import JobRow, operator_actor
 from oncely.core.keys import JobKey
-from oncely.core.results import Swapped, VersionConflict
-from oncely.core.table_identity import TableBlocked
+from oncely.core.store import Swapped, VersionConflict
+from oncely.core.table_guard import TableBlocked
 from oncely.history.archive import HISTORY_PREFIX, MAX_CONCURRENCY, SUFFIX
 from oncely.history.erasure_log import ErasedJobs, ErasureEntry, Person
 from oncely.history.lines import proof_of_line

@@ -10,11 +10,9 @@ from oncely.contracts.contract import AnyContract
 from oncely.contracts.description import ContractDescription
 from oncely.contracts.registry import ContractRegistry
 from oncely.core.effect_outcomes import Json
-from oncely.core.erasure import holds_only_proof
+from oncely.core.ended_jobs import holds_only_proof
 from oncely.core.errors import InvalidInputError, OncelyError
-from oncely.core.event_records import EventRecord
-from oncely.core.evidence import EvidenceEntry
-from oncely.core.job_row import JobRow
+from oncely.core.job_row import EventRecord, EvidenceEntry, JobRow
 from oncely.core.lifecycle import Status
 from oncely.core.money import Money
 from oncely.core.profiles import RetrySafety

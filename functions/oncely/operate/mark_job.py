@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Final
 
-from oncely.core.closing import close_then_fail, needs_closing
+from oncely.core.ask_and_record import lookup_closed
+from oncely.core.decide import close_then_fail, needs_closing
 from oncely.core.effect_outcomes import (
     Anomalous,
     LookupOutcome,
@@ -12,13 +13,12 @@ from oncely.core.effect_outcomes import (
     StillOpen,
 )
 from oncely.core.job_row import JobRow
-from oncely.core.lookup_effect import lookup_closed
-from oncely.core.manual_resolution import (
+from oncely.core.repairs import (
+    Repair,
     objection_to_failed,
     objection_to_finished,
     objection_to_reference,
 )
-from oncely.core.repairs import Repair
 from oncely.operate.repair_request import (
     BusinessRowConflict,
     RepairDetails,

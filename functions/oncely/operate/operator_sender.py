@@ -7,8 +7,7 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from oncely.core.actors import operator_actor
-from oncely.core.job_row import JobRow
+from oncely.core.job_row import JobRow, operator_actor
 from oncely.core.lifecycle import Event
 from oncely.core.repairs import Repair
 from oncely.enqueue.enqueuer import EnqueueResult

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from oncely.contracts.contract import providers_of
-from oncely.core.actors import operator_actor, operator_name
 from oncely.core.effect_outcomes import Json
 from oncely.core.errors import InvalidRequestError, UnavailableError
+from oncely.core.job_row import operator_actor, operator_name
 from oncely.core.text import format_time, single_line
 from oncely.gates.rules import (
     PROVIDER_PREFIX,

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from oncely.core.actors import operator_actor
 from oncely.core.effect_outcomes import Json
 from oncely.core.errors import InvalidMessageError, InvalidRequestError
+from oncely.core.job_row import operator_actor
 from oncely.operate.masking import has_masked_email, unmask_json
 from oncely.operate.operator_sender import OperatorSend, SendResult
 from oncely.operate.rejects import RejectView

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from oncely.contracts.contract import AnyContract
 from oncely.contracts.message import Message
+from oncely.core.ask_and_record import LookupResult, find_own_reference, lookup_effect
 from oncely.core.effect_outcomes import (
     Anomalous,
     LookupFailed,
@@ -16,10 +17,8 @@ from oncely.core.effect_outcomes import (
 )
 from oncely.core.job_row import Decision, JobRow
 from oncely.core.job_type import PrecheckResult
-from oncely.core.lookup_effect import LookupResult, find_own_reference, lookup_effect
-from oncely.core.manual_resolution import objection_to_failed
-from oncely.core.repairs import Repair, note
-from oncely.core.table_identity import TableOpen, may_lack_reference
+from oncely.core.repairs import Repair, note, objection_to_failed
+from oncely.core.table_guard import TableOpen, may_lack_reference
 from oncely.operate.repair_request import (
     BusinessRowConflict,
     Contradicted,

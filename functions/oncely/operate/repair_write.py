@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from oncely.contracts.contract import AnyContract
-from oncely.core.actors import operator_actor
 from oncely.core.attempt import row_after, would_swap
 from oncely.core.due import escalate_if_values_changed
 from oncely.core.effect_outcomes import (
@@ -15,7 +14,7 @@ from oncely.core.effect_outcomes import (
     Succeeded,
     short_label,
 )
-from oncely.core.job_row import Decision, JobRow
+from oncely.core.job_row import Decision, JobRow, operator_actor
 from oncely.core.job_type import (
     AlreadyResolved,
     Mismatch,
@@ -23,9 +22,8 @@ from oncely.core.job_type import (
     PrecheckResult,
 )
 from oncely.core.keys import fingerprint
-from oncely.core.manual_resolution import resolve_manually, resolved_elsewhere
-from oncely.core.repairs import Repair
-from oncely.core.results import BusinessWriteConflict, Swapped, VersionConflict
+from oncely.core.repairs import Repair, resolve_manually, resolved_elsewhere
+from oncely.core.store import BusinessWriteConflict, Swapped, VersionConflict
 from oncely.core.text import support_text
 from oncely.operate.repair_request import (
     NO_DETAILS,

@@ -4,13 +4,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, assert_never
 
-from oncely.core.ask_and_record import Question
-from oncely.core.decisions import reschedule
+from oncely.core.ask_and_record import LookupResult, Question
+from oncely.core.decide import reschedule
 from oncely.core.errors import InvalidInputError
 from oncely.core.job_row import JobRow
 from oncely.core.job_type import PrecheckResult
 from oncely.core.keys import is_job_key, job_type_of
-from oncely.core.lookup_effect import LookupResult
 from oncely.core.repairs import (
     Repair,
     RepairOption,
@@ -25,7 +24,7 @@ from oncely.core.repairs import (
 )
 from oncely.core.schedule import later_run_at
 from oncely.core.surroundings import Hold
-from oncely.core.table_identity import TableBlocked, TableOpen
+from oncely.core.table_guard import TableBlocked, TableOpen
 from oncely.core.text import MAX_REASON_LENGTH, format_minute, support_text
 from oncely.operate.cancel_job import CancellingRun, cancel_absent
 from oncely.operate.job_view import contract_for

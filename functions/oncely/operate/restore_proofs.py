@@ -9,8 +9,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from oncely.core.job_row import JobRow
-from oncely.core.results import Created, ForgedRow, Swapped
-from oncely.core.table_identity import TableIdentity
+from oncely.core.store import Created, ForgedRow, Swapped
+from oncely.core.table_guard import TableIdentity
 from oncely.history.erasure_log import erase_restored
 from oncely.history.lines import HistoryLine
 from oncely.history.restore import is_unreadable, restore_row

@@ -6,10 +6,10 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from oncely.core.errors import OncelyError
-from oncely.core.table_identity import TableIdentity
+from oncely.core.table_guard import TableIdentity
 
 if TYPE_CHECKING:
-    from oncely.core.deployment_identity import DynamoTableIdentity
+    from oncely.core.table_guard import DynamoTableIdentity
 
 # Names of a plan: the deployment of the rows, and the job table.
 DEPLOYMENT: Final = "deployment"

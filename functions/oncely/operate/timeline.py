@@ -5,10 +5,17 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final, assert_never
 
-from oncely.core.actors import is_operator, operator_name
-from oncely.core.event_records import EventMark, EventRecord
-from oncely.core.evidence import EvidenceEntry, insert_claim
-from oncely.core.job_row import CLAIMS, NO_PROVIDER, JobRow
+from oncely.core.job_row import (
+    CLAIMS,
+    NO_PROVIDER,
+    EventMark,
+    EventRecord,
+    EvidenceEntry,
+    JobRow,
+    insert_claim,
+    is_operator,
+    operator_name,
+)
 from oncely.core.lifecycle import Event
 
 

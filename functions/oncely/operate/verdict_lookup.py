@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
+from oncely.core.ask_and_record import lookup_effect
 from oncely.core.errors import InvalidRequestError
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
-from oncely.core.lookup_effect import lookup_effect
-from oncely.core.table_identity import TableOpen
+from oncely.core.table_guard import TableOpen
 from oncely.operate.repair_request import LookupAnswer
 from oncely.operate.repair_write import lookup_answer
 

@@ -12,9 +12,8 @@ from typing import Any, Final, Self, TypeAlias
 
 from oncely.core.effect_outcomes import Json
 from oncely.core.errors import InvalidInputError
-from oncely.core.event_records import EventMark
 from oncely.core.hints import DropReason, HintAction, ReportedState
-from oncely.core.job_row import JobRow
+from oncely.core.job_row import EventMark, JobRow
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event
 from oncely.core.text import format_minute, reason_line

@@ -13,7 +13,7 @@ from oncely.contracts.dependencies import Dependencies
 from oncely.contracts.message import Message, encode_message
 from oncely.contracts.registry import ContractRegistry
 from oncely.core.aws_errors import translated
-from oncely.core.decisions import on_forged_row
+from oncely.core.decide import on_forged_row
 from oncely.core.ended_jobs import (
     MONEY_RETENTION,
     ROLLBACK_GRACE,
@@ -24,9 +24,8 @@ from oncely.core.ended_jobs import (
 from oncely.core.errors import InvalidInputError, UnavailableError, UnreadableRowError
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
-from oncely.core.results import Swapped
 from oncely.core.schedule import Clock
-from oncely.core.store import JobStore
+from oncely.core.store import JobStore, Swapped
 from oncely.core.text import format_time
 from oncely.plugins.events import EffectChange
 

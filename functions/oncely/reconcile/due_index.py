@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from oncely.core.aws_errors import translated
 from oncely.core.due import DUE_SHARDS, DueAction
-from oncely.core.expressions import Expression
 from oncely.core.keys import JobKey
 from oncely.core.row_items import DUE, deserialize_row, due_partition_name, serialize
+from oncely.core.store import Expression
 from oncely.core.text import format_time, parse_time
 
 if TYPE_CHECKING:

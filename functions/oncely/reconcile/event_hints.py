@@ -7,7 +7,6 @@ from typing import Final
 from oncely.core.ask_and_record import Question
 from oncely.core.effect_outcomes import LookupFailed
 from oncely.core.errors import InvalidInputError, UnavailableError
-from oncely.core.event_records import EventMark, EventRecord
 from oncely.core.hints import (
     DropReason,
     HintAction,
@@ -15,12 +14,11 @@ from oncely.core.hints import (
     action_for_hint,
     after_event,
 )
-from oncely.core.job_row import JobRow
+from oncely.core.job_row import EventMark, EventRecord, JobRow
 from oncely.core.keys import MAX_ID_LENGTH, JobKey
-from oncely.core.results import Swapped
-from oncely.core.store import JobStore
+from oncely.core.store import JobStore, Swapped
 from oncely.core.surroundings import Hold
-from oncely.core.table_identity import TableBlocked, TableOpen
+from oncely.core.table_guard import TableBlocked, TableOpen
 from oncely.plugins.events import JobHint, ProviderEvent
 from oncely.reconcile.reconciler import Reconciler
 

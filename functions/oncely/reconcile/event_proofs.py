@@ -3,12 +3,10 @@
 from dataclasses import dataclass
 
 from oncely.core.errors import UnavailableError
-from oncely.core.event_records import EventMark, EventRecord
-from oncely.core.hints import DropReason, HintAction
-from oncely.core.job_row import JobRow
+from oncely.core.hints import DropReason, HintAction, claim_of_tag, ends_review, on_proof
+from oncely.core.job_row import EventMark, EventRecord, JobRow
 from oncely.core.lifecycle import Event
-from oncely.core.proofs import claim_of_tag, ends_review, on_proof
-from oncely.core.table_identity import TableBlocked, TableOpen
+from oncely.core.table_guard import TableBlocked, TableOpen
 from oncely.plugins.events import ClaimReport, ProviderEvent
 from oncely.reconcile.event_hints import MAX_SAVES, ask_now, save_event, too_many_saves
 from oncely.reconcile.reconciler import Reconciler

@@ -21,8 +21,7 @@ from oncely.core.keys import MAX_KEY_LENGTH, JobKey, job_type_of
 from oncely.core.new_row import own_row
 from oncely.core.schedule import Clock
 from oncely.core.store import JobStore
-from oncely.core.table_guard import TableGuard
-from oncely.core.table_identity import TableBlocked
+from oncely.core.table_guard import TableBlocked, TableGuard
 from oncely.core.text import format_time, parse_time
 from oncely.gates.gate import Gate
 from oncely.reconcile.due_index import DueEntry, DueIndex

@@ -15,8 +15,8 @@ from oncely.core.hints import DropReason, HintAction
 from oncely.core.job_row import Decision, JobRow
 from oncely.core.keys import JobKey, job_type_of
 from oncely.core.lifecycle import Event
-from oncely.core.results import VersionConflict
-from oncely.core.table_identity import TableBlocked
+from oncely.core.store import VersionConflict
+from oncely.core.table_guard import TableBlocked
 from oncely.plugins.events import (
     EffectChange,
     ProviderEvent,

@@ -20,12 +20,12 @@ from oncely.core.attempt import (
     DecisionWriter,
     only_for,
 )
-from oncely.core.decide import on_lease_expired
-from oncely.core.decisions import (
+from oncely.core.decide import (
     MESSAGE_GRACE,
     escalate,
     escalate_refused,
     on_forged_row,
+    on_lease_expired,
     on_not_there_yet,
     wait_for_run_at,
 )
@@ -46,12 +46,10 @@ from oncely.core.job_type import Mismatch, NotThereYet
 from oncely.core.keys import JobKey, fingerprint
 from oncely.core.lifecycle import Event, Status
 from oncely.core.new_row import own_row, row_from_message, run_at_of_row
-from oncely.core.results import Created, ForgedRow, Swapped
 from oncely.core.schedule import Clock
-from oncely.core.store import JobStore
+from oncely.core.store import Created, ForgedRow, JobStore, Swapped
 from oncely.core.surroundings import Hold
-from oncely.core.table_guard import TableGuard
-from oncely.core.table_identity import TableBlocked, TableOpen
+from oncely.core.table_guard import TableBlocked, TableGuard, TableOpen
 from oncely.gates.gate import Gate
 from oncely.publish.publisher import EndedJobPublisher
 

@@ -9,7 +9,7 @@ from oncely.alerts.review_alerts import ReviewAlerter
 from oncely.aws.sqs import RejectQueue
 from oncely.contracts.registry import ContractRegistry
 from oncely.core.attempt import DecisionWriter, only_for
-from oncely.core.decisions import DEAD_LETTER_RETRY_DELAY
+from oncely.core.decide import DEAD_LETTER_RETRY_DELAY
 from oncely.core.due import on_dead_letter
 from oncely.core.errors import InvalidInputError, UnavailableError
 from oncely.core.job_row import Decision, JobRow
@@ -21,11 +21,9 @@ from oncely.core.new_row import (
     run_at_of_message,
     stranded,
 )
-from oncely.core.results import Created
 from oncely.core.schedule import Clock
-from oncely.core.store import JobStore
-from oncely.core.table_guard import TableGuard
-from oncely.core.table_identity import TableBlocked
+from oncely.core.store import Created, JobStore
+from oncely.core.table_guard import TableBlocked, TableGuard
 
 ACTOR: Final = "dead letters"
 # Each retry lost a race with another writer of the row.

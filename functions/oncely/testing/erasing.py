@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from oncely.core.erasure import is_complete
+from oncely.core.ended_jobs import is_complete
 from oncely.core.errors import InvalidRequestError
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey

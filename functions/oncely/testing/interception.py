@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final, TypeVar
 
-from oncely.core.deployment_identity import IDENTITY_KEY
+from oncely.core.table_guard import IDENTITY_KEY
 from oncely.testing.digest import Digest
 from oncely.testing.in_process import CLOSES, InProcessSandbox, refuse_connection
 from oncely.testing.memory_aws.calls import AwsCall, client_error, no_connection, no_response

@@ -8,8 +8,7 @@ from typing import Final
 
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
-from oncely.core.table_guard import RETRY_AFTER
-from oncely.core.table_identity import TableBlocked, TableIdentity
+from oncely.core.table_guard import RETRY_AFTER, TableBlocked, TableIdentity
 from oncely.history.lines import history_line
 from oncely.operate.own_tables import GATES, JOBS
 from oncely.testing.memory_aws.dynamodb import Item, Key

@@ -9,8 +9,7 @@ from typing import Final, assert_never
 from oncely.app import App
 from oncely.contracts.message import encode_message
 from oncely.contracts.registry import ContractRegistry
-from oncely.core.ended_jobs import awaits_publishing
-from oncely.core.erasure import holds_only_proof
+from oncely.core.ended_jobs import awaits_publishing, holds_only_proof
 from oncely.core.errors import InvariantError, UnavailableError
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey, is_job_type

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from oncely.cli.health_checks.deployed import DeployedStack
-from oncely.core.actors import operator_name
+from oncely.core.job_row import operator_name
 from oncely.plugins.health import Finding, failed, passed, warned
 
 _RUNBOOK: Final = "see docs/operations.md#reconciler-failing"

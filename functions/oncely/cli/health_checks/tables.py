@@ -6,8 +6,7 @@ from typing import Any, Final
 
 from oncely.cli.health_checks.deployed import AwsDescription, DeployedStack
 from oncely.contracts.settings import pascal_case
-from oncely.core.deployment_identity import DynamoTableIdentity
-from oncely.core.table_identity import blocking_reason
+from oncely.core.table_guard import DynamoTableIdentity, blocking_reason
 from oncely.core.text import format_minute
 from oncely.operate import job_index as job_finder
 from oncely.plugins.health import Finding, failed, passed, warned

@@ -12,8 +12,8 @@ from types import MappingProxyType
 from typing import Final
 
 from oncely.core.effect_outcomes import Json
-from oncely.core.event_records import EventMark
 from oncely.core.hints import DropReason
+from oncely.core.job_row import EventMark
 from oncely.core.keys import JobKey, is_job_key
 from oncely.plugins.events import ClaimReport, EventEnvelope, EventRule, ProviderEvent
 
