@@ -129,7 +129,8 @@ def audit(event, args):
 sys.addaudithook(audit)
 handler = importlib.import_module("issue").handler
 from oncely.handlers.process_queue import get_worker
-(contract,) = get_worker().runner.registry
+message = '{"job": "voucher.issue", "v": 1, "voucher_id": "7"}'
+contract, _ = get_worker().runner.parse(message)
 print(callable(handler), get_worker.cache_info().currsize, contract.job_type)
 """
 OWN_FUNCTION: Final = """
