@@ -300,7 +300,7 @@ class App:
     def repairer(self) -> "Repairer":
         """The service that repairs one job for an operator."""
         from oncely.operate.repairer import Repairer
-        from oncely.operate.second_operator_rules import SecondOperatorRule
+        from oncely.operate.second_operator import SecondOperatorRule
 
         rule = SecondOperatorRule.parse(self.settings.second_operator_above)
         return Repairer(app=self, second_operator=rule)

@@ -17,7 +17,7 @@ from pydantic import (
 from oncely.contracts.contract import AnyContract
 from oncely.contracts.settings import pascal_case
 from oncely.core.due import DUE_SHARDS
-from oncely.operate.second_operator_rules import check_amounts
+from oncely.operate.second_operator import check_amounts
 from oncely.plugins.provider import AnyProvider, ProviderSettings
 from oncely_cdk.required_resources import RequiredResources
 

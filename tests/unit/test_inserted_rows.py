@@ -21,7 +21,7 @@ from oncely.gates.rules import PauseAction
 from oncely.history.erasure_log import Person
 from oncely.history.lines import backfill_line, history_line
 from oncely.history.restore import restore_row
-from oncely.operate.second_operator_rules import PendingRepair, hold_new_job
+from oncely.operate.second_operator import PendingRepair, hold_new_job
 from oncely.reconcile.find_due_work import SweepRequest
 from tests.support.fakes import FakeMessageSource
 from tests.support.in_memory_stack import InMemoryStack, charge_message

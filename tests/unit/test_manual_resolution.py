@@ -25,7 +25,7 @@ from oncely.operate.repair_request import (
     ProviderUnavailable,
     Repaired,
 )
-from oncely.operate.repair_write import values_changed_since
+from oncely.operate.repairer import values_changed_since
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.outcomes import is_failed, is_finished
 from tests.support.provider_fault import ProviderFault

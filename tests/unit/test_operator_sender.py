@@ -11,7 +11,7 @@ from oncely.core.lifecycle import Event, Status
 from oncely.core.repairs import Repair
 from oncely.operate.operator_sender import OperatorSend, SendResult
 from oncely.operate.repair_request import NotAllowed, Repaired, RepairRequested
-from oncely.operate.second_operator_rules import REQUEST_VALIDITY
+from oncely.operate.second_operator import REQUEST_VALIDITY
 from tests.support.cli import FakeStackConnection, run_cli
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.outcomes import is_finished

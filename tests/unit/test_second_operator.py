@@ -21,7 +21,7 @@ from oncely.operate.repair_request import (
     StaleVersion,
     WouldRepair,
 )
-from oncely.operate.second_operator_rules import REQUEST_VALIDITY, PendingRepair, SecondOperatorRule
+from oncely.operate.second_operator import REQUEST_VALIDITY, PendingRepair, SecondOperatorRule
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.provider_fault import ProviderFault
 from tests.support.repairs import (

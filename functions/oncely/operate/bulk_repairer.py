@@ -36,7 +36,7 @@ from oncely.operate.repair_request import (
     StaleVersion,
     WouldRepair,
 )
-from oncely.operate.second_operator_rules import PendingRepair
+from oncely.operate.second_operator import PendingRepair
 
 if TYPE_CHECKING:
     from oncely.app import App

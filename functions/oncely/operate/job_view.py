@@ -21,7 +21,7 @@ from oncely.core.text import format_minute, format_time, support_text
 from oncely.operate.console_links import NO_SETTINGS, ConsoleLink, ConsoleLinks
 from oncely.operate.masking import mask_json
 from oncely.operate.rejects import RejectedMessages, RejectView
-from oncely.operate.second_operator_rules import PendingRepair
+from oncely.operate.second_operator import PendingRepair
 from oncely.operate.timeline import (
     TimelineKind,
     describe_entry,

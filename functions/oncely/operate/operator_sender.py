@@ -19,8 +19,12 @@ from oncely.operate.repair_request import (
     StaleVersion,
     WouldRepair,
 )
-from oncely.operate.second_operator import needs_second_operator
-from oncely.operate.second_operator_rules import REQUEST_VALIDITY, PendingRepair, hold_new_job
+from oncely.operate.second_operator import (
+    REQUEST_VALIDITY,
+    PendingRepair,
+    hold_new_job,
+    needs_second_operator,
+)
 
 if TYPE_CHECKING:
     from oncely.app import App

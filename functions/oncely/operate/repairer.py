@@ -1,37 +1,89 @@
 """Repairs by operators: conditional on the version they saw, with their name in the evidence."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, assert_never
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, Self, assert_never
 
-from oncely.core.ask_and_record import LookupResult, Question
-from oncely.core.decide import reschedule
+from oncely.contracts.contract import AnyContract
+from oncely.contracts.message import Message
+from oncely.core.ask_and_record import (
+    LookupResult,
+    Question,
+    find_own_reference,
+    lookup_closed,
+    lookup_effect,
+)
+from oncely.core.attempt import row_after, would_swap
+from oncely.core.decide import close_then_fail, needs_closing, reschedule
+from oncely.core.due import escalate_if_values_changed
+from oncely.core.effect_outcomes import (
+    Anomalous,
+    BusinessWrite,
+    LookupFailed,
+    LookupOutcome,
+    LookupUnsupported,
+    NotFound,
+    Prepared,
+    StillOpen,
+    Succeeded,
+    short_label,
+)
 from oncely.core.errors import InvalidInputError
-from oncely.core.job_row import JobRow
-from oncely.core.job_type import PrecheckResult
-from oncely.core.keys import is_job_key, job_type_of
+from oncely.core.job_row import Decision, JobRow, operator_actor
+from oncely.core.job_type import (
+    AlreadyResolved,
+    Mismatch,
+    NotThereYet,
+    PrecheckResult,
+    Proceed,
+)
+from oncely.core.keys import fingerprint, is_job_key, job_type_of
+from oncely.core.lifecycle import Event
+from oncely.core.profiles import RetrySafety
 from oncely.core.repairs import (
     Repair,
     RepairOption,
     can_reopen_without_lookup,
+    cancel,
+    cancelled_job,
+    close_then_cancel,
     lookup_summary,
     note,
     note_resubmission,
+    objection_to_failed,
+    objection_to_finished,
+    objection_to_reference,
     operator_resend,
     reopen,
     repair_option,
+    resolve_manually,
+    resolved_elsewhere,
     unreadable_job_option,
 )
 from oncely.core.schedule import later_run_at
+from oncely.core.store import (
+    AlreadyExists,
+    BusinessWriteConflict,
+    Created,
+    ForgedRow,
+    Swapped,
+    VersionConflict,
+)
 from oncely.core.surroundings import Hold
-from oncely.core.table_guard import TableBlocked, TableOpen
+from oncely.core.table_guard import (
+    TableBlocked,
+    TableOpen,
+    may_have_lost_history,
+    may_lack_reference,
+)
 from oncely.core.text import MAX_REASON_LENGTH, format_minute, support_text
-from oncely.operate.cancel_job import CancellingRun, cancel_absent
 from oncely.operate.job_view import contract_for
-from oncely.operate.mark_job import UnreadableRun
 from oncely.operate.repair_request import (
+    NO_DETAILS,
     NO_VERSION,
     BusinessRowConflict,
+    Contradicted,
     JobNotFound,
     LookupAnswer,
     NotAllowed,
@@ -44,18 +96,551 @@ from oncely.operate.repair_request import (
     StaleVersion,
     WouldRepair,
 )
-from oncely.operate.repair_run import with_send_failure
-from oncely.operate.repair_write import ManualResolution, RepairWriter, values_changed_since
-from oncely.operate.second_operator import needs_second_operator
-from oncely.operate.second_operator_rules import (
+from oncely.operate.second_operator import (
     REQUEST_VALIDITY,
     PendingRepair,
     SecondOperatorRule,
+    needs_second_operator,
     request_second_operator,
 )
 
 if TYPE_CHECKING:
     from oncely.app import App
+
+_VALUES_UNKNOWN: Final = "the business rows no longer say what the job should do"
+
+
+@dataclass(frozen=True)
+class RepairWriter:
+    """Writes for one request. Fails if the row changed since the operator saw it."""
+
+    app: "App"
+    request: RepairRequest
+
+    @property
+    def actor(self) -> str:
+        return operator_actor(self.request.actor)
+
+    def write(
+        self,
+        row: JobRow,
+        decision: Decision,
+        details: RepairDetails = NO_DETAILS,
+        *,
+        business_writes: Callable[[JobRow], Sequence[BusinessWrite]] = lambda _: (),
+        contract: AnyContract | None = None,
+    ) -> Repaired | StaleVersion | BusinessRowConflict:
+        """Write a decision with its business rows. It voids an earlier request, or confirms it."""
+        message = {} if self.request.message is None else {"message": self.request.message}
+        changes = {"pending_repair": None, **decision.changes, **message}
+        decision = replace(decision, changes=changes)
+        ports, kept = self.app.ports, self.app.settings.row_retention
+        after = row_after(
+            decision, row, contract, now=ports.clock.now(), actor=self.actor, row_retention=kept
+        )
+        writes = business_writes(after)
+        if self.request.dry_run:
+            swapped = would_swap(after, writes, lambda table, key: ports.table(table).get(key))
+        else:
+            swapped = ports.job_store().swap(row, after, business_writes=writes)
+        match swapped:
+            case Swapped(job=job):
+                return Repaired(row, job, details)
+            case VersionConflict(row=newer):
+                return StaleVersion(newer or row)
+            case BusinessWriteConflict(reason=why):
+                return BusinessRowConflict(why)
+            case unreachable:
+                assert_never(unreachable)
+
+
+@dataclass(frozen=True)
+class ManualResolution:
+    """One manual resolution, with the provider's answer if it could be asked."""
+
+    writer: RepairWriter
+    confirmed: LookupOutcome | None = None
+
+    def resolve_with_business_rows(
+        self, row: JobRow, contract: AnyContract, precheck: PrecheckResult[Any]
+    ) -> RepairOutcome:
+        """End the job together with its business rows."""
+        provider = contract.policy.profile.name
+        answer = None if self.confirmed is None else lookup_answer(provider, self.confirmed)
+        decision = self._decision(row, self.writer.request.reason, answer)
+        local = self._business_writes(row, decision, contract, precheck)
+        if isinstance(local, str):
+            return BusinessRowConflict(local)
+        note = "" if answer else f"{self._marked(contract)}; {provider} cannot be asked"
+        return self.writer.write(
+            row,
+            decision,
+            RepairDetails(lookup=answer, note=note),
+            business_writes=local,
+            contract=contract,
+        )
+
+    def resolve_job_only(
+        self, row: JobRow, contract_type: type[AnyContract] | None
+    ) -> RepairOutcome:
+        """End a job whose message cannot be read, without its business rows."""
+        reason = f"closed without business rows: {self.writer.request.reason}"
+        answer = None
+        if contract_type is not None and self.confirmed is not None:
+            answer = lookup_answer(contract_type.policy_of(row).profile.name, self.confirmed)
+        decision = self._decision(row, reason, answer)
+        marked = "" if answer else f"{self._marked()}; "
+        note = f"{marked}business rows are not changed, fix them by hand"
+        return self.writer.write(row, decision, RepairDetails(lookup=answer, note=note))
+
+    def _marked(self, contract: AnyContract | None = None) -> str:
+        done = "done" if contract is None else contract.description.done_verb
+        mark = done if self._finishes else "failed"
+        return f"marked as {mark} by {self.writer.request.actor}"
+
+    @property
+    def _finishes(self) -> bool:
+        return self.writer.request.repair is Repair.MARK_FINISHED
+
+    def _decision(self, row: JobRow, reason: str, answer: LookupAnswer | None = None) -> Decision:
+        request = self.writer.request
+        return resolve_manually(
+            row,
+            request.repair,
+            reason=reason,
+            reference=request.reference,
+            confirmed=self.confirmed,
+            answer="" if answer is None else str(answer),
+        )
+
+    def _business_writes(
+        self,
+        row: JobRow,
+        decision: Decision,
+        contract: AnyContract,
+        precheck: PrecheckResult[Any],
+    ) -> Callable[[JobRow], Sequence[BusinessWrite]] | str:
+        match precheck:
+            case AlreadyResolved(outcome=Succeeded() as known, writes=writes) if self._finishes:
+                # The business rows already say so, unless they have another effect.
+                return self._second_effect(known) or (lambda _: writes)
+            case AlreadyResolved(outcome=outcome) if resolved_elsewhere(row.result or {}, outcome):
+                return lambda _: ()  # keep what another job or an operator did
+        facts = _unchanged_facts(row, precheck)
+        if facts is None:
+            return lambda _: ()  # an effect that did not happen changes no business rows
+        answer = self.confirmed
+        if not isinstance(answer, Succeeded):
+            answer = Succeeded(self.writer.request.reason)
+        return lambda after: contract.business_writes(decision.event, facts, after, answer)
+
+    def _second_effect(self, known: Succeeded) -> str | None:
+        if not isinstance(self.confirmed, Succeeded | Anomalous):
+            return None
+        named = {name: value for name, value in known.result.items() if value}
+        if not resolved_elsewhere(self.confirmed.result, Succeeded("", result=named)):
+            return None
+        return (
+            f"{known.reason}, and the provider also reports: {self.confirmed.reason}. Undo this "
+            "one there and mark the job as failed"
+        )
+
+
+def finish_obstacle(row: JobRow, precheck: PrecheckResult[Any]) -> str | None:
+    """Why the business rows do not let the job finish. Returns None if they do."""
+    if isinstance(precheck, AlreadyResolved) and isinstance(precheck.outcome, Succeeded):
+        return None
+    if _unchanged_facts(row, precheck) is not None:
+        return None
+    reason = values_changed_since(row, precheck) or _VALUES_UNKNOWN
+    return f"{reason}: fix them, or undo it at the provider and mark it as failed"
+
+
+def _unchanged_facts(row: JobRow, precheck: PrecheckResult[Any]) -> Any | None:  # noqa: ANN401  # the contract's own type
+    if isinstance(precheck, Mismatch) or values_changed_since(row, precheck):
+        return None
+    return precheck.facts
+
+
+def lookup_answer(provider: str, outcome: LookupOutcome) -> LookupAnswer:
+    """What the provider answered, for the operator."""
+    return LookupAnswer(provider, short_label(outcome), support_text(outcome.reason))
+
+
+def values_changed_since(row: JobRow, precheck: PrecheckResult[Any]) -> str | None:
+    """How the business values changed since the claim. Returns None if they did not."""
+    if isinstance(precheck, Mismatch):
+        return precheck.reason
+    if isinstance(precheck, NotThereYet):
+        return f"it waits for {precheck.waits_for}"
+    if isinstance(precheck, AlreadyResolved) and isinstance(precheck.outcome, Anomalous):
+        return precheck.outcome.reason
+    values = precheck.values
+    decision = escalate_if_values_changed(row, None if values is None else fingerprint(values))
+    return None if decision is None else decision.reason
+
+
+def claim_obstacle(row: JobRow, precheck: PrecheckResult[Any]) -> str | None:
+    """Why no worker could claim this job. Returns None if one could."""
+    if isinstance(precheck, Mismatch):
+        return precheck.reason
+    if isinstance(precheck, NotThereYet):
+        return f"it waits for {precheck.waits_for}"
+    if precheck.facts is None:
+        return _VALUES_UNKNOWN
+    values = precheck.values
+    decision = escalate_if_values_changed(row, None if values is None else fingerprint(values))
+    return None if decision is None else decision.reason
+
+
+# These rely on the reference: without one, the row says that nothing was prepared.
+_NEEDS_REFERENCE: Final = frozenset(
+    {Repair.REOPEN, Repair.MARK_FINISHED, Repair.MARK_FAILED, Repair.CANCEL}
+)
+# These trust a row without a reference, unless it may have been lost.
+_BELIEVES_ROW: Final = frozenset({Repair.REOPEN, Repair.CANCEL})
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProviderRun:
+    """One repair that the life cycle allows, without what needs the message."""
+
+    app: "App"
+    request: RepairRequest
+    contract: AnyContract
+    table: TableOpen
+
+    @property
+    def writer(self) -> RepairWriter:
+        return RepairWriter(self.app, self.request)
+
+    @property
+    def provider(self) -> str:
+        return self.contract.policy.profile.name
+
+    def as_ours(self, row: JobRow) -> JobRow:
+        """The row as this deployment's: only its own effect ends a job, whatever the row says."""
+        return replace(row, deployment=self.table.deployment)
+
+    def answer(self, outcome: LookupOutcome) -> LookupAnswer:
+        """What the provider answered, for the operator."""
+        return lookup_answer(self.provider, outcome)
+
+    def unavailable(self, outcome: LookupOutcome) -> ProviderUnavailable | None:
+        """The failed lookup. Returns None if the provider answered."""
+        if not isinstance(outcome, LookupFailed | LookupUnsupported):
+            return None
+        if isinstance(outcome, LookupFailed) and outcome.unknown_reference:
+            return None  # it answered, and waiting does not help
+        no_answer = LookupAnswer(self.provider, "no answer", self.answer(outcome).detail)
+        return ProviderUnavailable(f"{no_answer}; nothing was changed: try again")
+
+    def contradicted(self, claim: str, outcome: LookupOutcome, fix: str) -> Contradicted:
+        """Both sides, and what to do."""
+        named = self.request.reference
+        said = claim if named is None else f"{claim}, as {named}"
+        return Contradicted(said, self.answer(outcome), fix)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RepairRun(ProviderRun):
+    """One repair of a job whose message can be read."""
+
+    message: Message
+
+    @cached_property
+    def precheck(self) -> PrecheckResult[Any]:
+        """The business rows, read once: a write compares them again."""
+        return self.contract.precheck(self.message)
+
+    def at_provider(self, provider: str | None) -> Self:
+        """Use the provider in the current business rows, if no worker has claimed the job."""
+        contract = type(self.contract)(self.app.ports, provider)
+        return replace(self, contract=contract)
+
+    def recover_reference(self, row: JobRow) -> RepairOutcome | None:
+        """Save the reference that a row lacks, before the repair relies on it."""
+        repair = self.request.repair
+        if repair not in _NEEDS_REFERENCE or row.provider_ref is not None:
+            return None
+        policy, replays_until = self.contract.policy, self.table.replays_until
+        lacks_it = may_lack_reference(row, policy, replays_until, claims=row.fence)
+        if repair in _BELIEVES_ROW and not lacks_it:
+            return None
+        looked_up_at = self.app.ports.clock.now()
+        found = self.find_own_reference(row)
+        if isinstance(found, NotFound) and lacks_it:
+            fix = objection_to_failed(row, policy, found, looked_up_at=looked_up_at)
+            return NotAllowed(f"{found.reason}; {fix}") if fix else None
+        return (
+            None if found is None or isinstance(found, NotFound) else self.after_search(row, found)
+        )
+
+    def look_up(self, row: JobRow) -> LookupResult:
+        """Ask the provider, for a decision that the operator makes."""
+        return lookup_effect(row, self.contract, self.message, self.table)
+
+    def find_own_reference(self, row: JobRow) -> Prepared | LookupOutcome | None:
+        """Search at the provider, by deployment and job key."""
+        return find_own_reference(self.as_ours(row), self.contract, self.message)
+
+    def after_search(self, row: JobRow, found: Prepared | LookupOutcome) -> RepairOutcome:
+        """Save what a search found. The operator decides again, with the new row."""
+        if not isinstance(found, Prepared):
+            return self.unavailable(found) or NotAllowed(str(self.answer(found)))
+        named = {
+            "provider_ref": found.ref,
+            "deployment": self.table.deployment,
+            "provider": self.contract.provider,
+        }
+        details = RepairDetails(
+            note=f"{found.ref} was found and saved with the job: check it, then repair again"
+        )
+        reason = f"{found.ref} was found at the provider as this job's own; {self.request.reason}"
+        saved = replace(note(reason), changes=named)
+        return self.writer.write(row, saved, details)
+
+    def write_and_send(
+        self, row: JobRow, decision: Decision, details: RepairDetails
+    ) -> RepairOutcome:
+        """Write a decision after which a worker runs the job."""
+        outcome = self.writer.write(row, decision, details)
+        if self.request.dry_run or not isinstance(outcome, Repaired):
+            return outcome
+        # If this fails, the next sweep sends the message.
+        sent = self.contract.send_message(outcome.after)
+        return outcome if sent else with_send_failure(outcome)
+
+    def check_lookup(
+        self, lookup: LookupResult
+    ) -> BusinessRowConflict | ProviderUnavailable | None:
+        """Why nothing was looked up. Returns None if the provider answered."""
+        outcome = lookup.outcome
+        if lookup.facts is None and isinstance(outcome, Anomalous):
+            return BusinessRowConflict(f"{outcome.reason}: fix the business rows first")
+        return self.unavailable(outcome)
+
+
+def with_send_failure(done: Repaired) -> Repaired:
+    """The same repair, with a note that no worker can run the job now."""
+    failed = "the queue rejected the message; the next sweep sends it"
+    both = "; ".join(filter(None, (done.details.note, failed)))
+    return replace(done, details=replace(done.details, note=both))
+
+
+_NOT_OURS: Final = (
+    "the row's reference is not this job's, and without its message nothing says where to search "
+    "for its own. If another version can read the message, deploy that one"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MarkingRun(RepairRun):
+    """The repairs that record an operator's decision."""
+
+    def mark_finished(self, row: JobRow) -> RepairOutcome:
+        """Finish the job if the provider confirms it, or cannot be asked."""
+        if why := finish_obstacle(row, self.precheck):
+            return BusinessRowConflict(why)
+        if (outcome := self._ask(row)) is None:
+            return self._resolve_as_said(row, None)
+        fix = objection_to_finished(
+            outcome,
+            reference=self.request.reference,
+            references=self.contract.references(outcome),
+        )
+        if fix is None:
+            return self._resolve_as_said(row, outcome)
+        return self.unavailable(outcome) or self.contradicted("that it is done", outcome, fix)
+
+    def mark_failed(self, row: JobRow) -> RepairOutcome:
+        """Fail the job if the provider did not do it, or cannot be asked."""
+        policy = self.contract.policy
+        if policy.leaves_open:
+            return self._fail_if_closed(row)
+        looked_up_at = self.app.ports.clock.now()
+        if (outcome := self._ask(row)) is None:
+            return self._resolve_as_said(row, None)
+        if refusal := self.unavailable(outcome):
+            return refusal
+        fix = objection_to_failed(row, policy, outcome, looked_up_at=looked_up_at)
+        return self._fail_unless(fix, row, outcome)
+
+    def _ask(self, row: JobRow) -> LookupOutcome | None:
+        """Look up the effect. Returns None if the provider cannot be asked about it."""
+        if not self.contract.policy.can_look_up:
+            return None
+        lookup = self.look_up(self.as_ours(row))
+        without_facts = lookup.facts is None and isinstance(lookup.outcome, Anomalous)
+        # Without the business rows, it is not known what to look up.
+        unasked = without_facts or isinstance(lookup.outcome, LookupUnsupported)
+        return None if unasked else lookup.outcome
+
+    def _fail_if_closed(self, row: JobRow) -> RepairOutcome:
+        """Fail the job only if nothing is open at the provider; otherwise close that first."""
+        looked_up_at = self.app.ports.clock.now()
+        answer = lookup_closed(self.as_ours(row), self.contract)
+        if refusal := self.unavailable(answer):
+            return refusal
+        if isinstance(answer, NotFound):
+            return self._search_own(row, answer)
+        if isinstance(answer, StillOpen):
+            return self._close_first(row, answer)
+        fix = objection_to_failed(row, self.contract.policy, answer, looked_up_at=looked_up_at)
+        return self._fail_unless(fix, row, answer)
+
+    def _search_own(self, row: JobRow, foreign: NotFound) -> RepairOutcome:
+        """The row's reference is not this job's. Its own effect may still exist: search for it."""
+        match self.find_own_reference(row):
+            case None:
+                return BusinessRowConflict(
+                    f"{foreign.reason}, and the business rows do not say where to search for this "
+                    "job's own: fix them first"
+                )
+            case NotFound() as absent:
+                absent = NotFound(f"{foreign.reason}; {absent.reason}", conclusive=True)
+                fix = objection_to_reference(self.request.reference, frozenset())
+                return self._fail_unless(fix, row, absent)
+            case found:
+                return self.after_search(row, found)
+
+    def _close_first(self, row: JobRow, outcome: StillOpen) -> RepairOutcome:
+        """Have a worker close it, because repairs only read. The worker needs the business rows."""
+        if why := claim_obstacle(row, self.precheck):
+            return BusinessRowConflict(
+                f"{outcome.reason}, and no worker can close it: {why}. Fix the business rows, or "
+                f"cancel it at {self.provider}. Then mark it as failed"
+            )
+        if fix := self._reference_objection(row, outcome):
+            return self.contradicted("that it is not done", outcome, fix)
+        decision = close_then_fail(
+            row,
+            reason=self.request.reason,
+            reference=self.request.reference,
+            now=self.app.ports.clock.now(),
+        )
+        details = RepairDetails(lookup=self.answer(outcome), note="a worker closes it first")
+        return self.write_and_send(row, decision, details)
+
+    def _fail_unless(self, fix: str | None, row: JobRow, outcome: LookupOutcome) -> RepairOutcome:
+        if fix := fix or self._reference_objection(row, outcome):
+            return self.contradicted("that it is not done", outcome, fix)
+        return self._resolve_as_said(row, outcome)
+
+    def _reference_objection(self, row: JobRow, outcome: LookupOutcome) -> str | None:
+        own = frozenset(() if row.provider_ref is None else (row.provider_ref,))
+        known = own | self.contract.references(outcome)
+        return objection_to_reference(self.request.reference, known)
+
+    def _resolve_as_said(self, row: JobRow, confirmed: LookupOutcome | None) -> RepairOutcome:
+        resolution = ManualResolution(self.writer, confirmed)
+        return resolution.resolve_with_business_rows(row, self.contract, self.precheck)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnreadableRun(ProviderRun):
+    """The same for a job whose message cannot be read: it is looked up by its reference."""
+
+    def mark(self, row: JobRow) -> RepairOutcome:
+        """End the job without its business rows, if the provider does not contradict."""
+        policy = self.contract.policy
+        if not needs_closing(row, policy):
+            return self._resolve(row, None)
+        looked_up_at = self.app.ports.clock.now()
+        outcome = lookup_closed(self.as_ours(row), self.contract)
+        if refusal := self.unavailable(outcome):
+            return refusal
+        finishes = self.request.repair is Repair.MARK_FINISHED
+        named, known = self.request.reference, self.contract.references(outcome)
+        if isinstance(outcome, NotFound):
+            fix: str | None = _NOT_OURS
+        elif finishes:
+            fix = objection_to_finished(outcome, reference=named, references=known)
+        elif isinstance(outcome, StillOpen):
+            fix = f"cancel it at {self.provider} first"
+        else:
+            fix = objection_to_failed(row, policy, outcome, looked_up_at=looked_up_at)
+            fix = fix or objection_to_reference(named, known | {str(row.provider_ref)})
+        if fix is None:
+            return self._resolve(row, outcome)
+        return self.contradicted(f"that it is {'' if finishes else 'not '}done", outcome, fix)
+
+    def _resolve(self, row: JobRow, confirmed: LookupOutcome | None) -> RepairOutcome:
+        return ManualResolution(self.writer, confirmed).resolve_job_only(row, type(self.contract))
+
+
+@dataclass(frozen=True, kw_only=True)
+class CancellingRun(MarkingRun):
+    """The repair that ends a job before anything is done."""
+
+    def cancel(self, row: JobRow) -> RepairOutcome:
+        """End the job, or have a worker close what is open first: repairs only read."""
+        if needs_closing(row, self.contract.policy):
+            return self._close_then_cancel(row)
+        # The same write frees what an earlier run reserved, which needs the business values.
+        if row.was_claimed and (why := claim_obstacle(row, self.precheck)):
+            return BusinessRowConflict(f"{why}. Fix the business rows first")
+        if self._may_have_run(row):
+            return NotAllowed(
+                "the job table was restored, so it may have been done before, and "
+                f"{self.provider} cannot be asked: wait until it needs review"
+            )
+        details = RepairDetails(note="nothing was sent, and no later message sends anything")
+        return self.writer.write(
+            row,
+            cancel(self.request.reason),
+            details,
+            business_writes=self._business_writes,
+            contract=self.contract,
+        )
+
+    def _close_then_cancel(self, row: JobRow) -> RepairOutcome:
+        if why := claim_obstacle(row, self.precheck):
+            return BusinessRowConflict(
+                f"{row.provider_ref} may be open at {self.provider}, and no worker can close it: "
+                f"{why}. Fix the business rows first"
+            )
+        decision = close_then_cancel(self.request.reason, self.app.ports.clock.now())
+        note = f"a worker cancels {row.provider_ref} at {self.provider} first"
+        return self.write_and_send(row, decision, RepairDetails(note=note))
+
+    def _may_have_run(self, row: JobRow) -> bool:
+        """Whether a restore may have lost a run that cannot be looked up."""
+        policy = self.contract.policy
+        if policy.safety is RetrySafety.NATURAL or policy.leaves_open:
+            return False  # the reference was searched for
+        return may_have_lost_history(row, self.table.replays_until)
+
+    def _business_writes(self, after: JobRow) -> tuple[BusinessWrite, ...]:
+        precheck = self.precheck
+        if not isinstance(precheck, Proceed | AlreadyResolved) or precheck.facts is None:
+            return ()  # the business rows request nothing
+        return self.contract.business_writes(
+            Event.CANCEL, precheck.facts, after, LookupUnsupported()
+        )
+
+
+def cancel_absent(
+    request: RepairRequest, contract_type: type[AnyContract], *, app: "App", table: TableOpen
+) -> RepairOutcome:
+    """Write the row of a job that has none, so that every later message is a duplicate."""
+    now = app.ports.clock.now()
+    if not table.has_all_rows(now):
+        return NotAllowed("the job table was restored, and its row may be lost: try again later")
+    row = cancelled_job(
+        request.key,
+        contract_type.job_type,
+        now=now,
+        actor=operator_actor(request.actor),
+        reason=request.reason,
+        retention=contract_type.effective_retention(app.settings.row_retention),
+    )
+    written = Created(row) if request.dry_run else app.ports.job_inserter.insert(row)
+    if isinstance(written, ForgedRow):
+        return NotAllowed("its row is not ours: wait until it needs review, then cancel it")
+    if isinstance(written, AlreadyExists):
+        return StaleVersion(written.row)
+    return Repaired(None, row, RepairDetails(note="its first message will be a duplicate"))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
 from oncely.core.table_guard import TableOpen
 from oncely.operate.repair_request import LookupAnswer
-from oncely.operate.repair_write import lookup_answer
+from oncely.operate.repairer import lookup_answer
 
 if TYPE_CHECKING:
     from oncely.app import App
