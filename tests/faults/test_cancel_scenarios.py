@@ -7,7 +7,7 @@ import pytest
 from oncely.core.job_row import JobRow
 from oncely.core.lifecycle import Event
 from oncely.jobs.payment_charge import PaymentCharge
-from oncely.operate import cancel_job
+from oncely.operate import repairer
 from oncely.testing import SearchLimits
 from oncely.testing.explorer import Explorer
 from tests.faults.test_explorer import BY_NAME
@@ -32,7 +32,7 @@ def test_scenario_of_a_cancel_cancels_the_job(name: str) -> None:
 
 
 def test_row_write_over_open_payment_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cancel_job, "needs_closing", lambda *_: False)
+    monkeypatch.setattr(repairer, "needs_closing", lambda *_: False)
     found = problems("payment.charge/cancelled-late-confirm", NONE)
     assert any("is cancelled" in one for one in found)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from oncely.operate import mark_job
+from oncely.operate import repairer
 from oncely.testing import SearchLimits
 from oncely.testing.explorer import Explorer
 from tests.faults.scenarios import SCENARIOS
@@ -31,7 +31,7 @@ def test_unchecked_repair_is_found(
 ) -> None:
     assert Explorer(BY_NAME[scenario], NONE).explore().violations == []
 
-    monkeypatch.setattr(mark_job, guard, lambda *_args, **_named: None)
+    monkeypatch.setattr(repairer, guard, lambda *_args, **_named: None)
 
     (found,) = Explorer(BY_NAME[scenario], NONE).explore().violations
     assert any(violation in problem for problem in found.problems)

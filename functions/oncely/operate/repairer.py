@@ -108,6 +108,16 @@ if TYPE_CHECKING:
     from oncely.app import App
 
 _VALUES_UNKNOWN: Final = "the business rows no longer say what the job should do"
+# These rely on the reference: without one, the row says that nothing was prepared.
+_NEEDS_REFERENCE: Final = frozenset(
+    {Repair.REOPEN, Repair.MARK_FINISHED, Repair.MARK_FAILED, Repair.CANCEL}
+)
+# These trust a row without a reference, unless it may have been lost.
+_BELIEVES_ROW: Final = frozenset({Repair.REOPEN, Repair.CANCEL})
+_NOT_OURS: Final = (
+    "the row's reference is not this job's, and without its message nothing says where to search "
+    "for its own. If another version can read the message, deploy that one"
+)
 
 
 @dataclass(frozen=True)
@@ -153,97 +163,55 @@ class RepairWriter:
             case unreachable:
                 assert_never(unreachable)
 
-
-@dataclass(frozen=True)
-class ManualResolution:
-    """One manual resolution, with the provider's answer if it could be asked."""
-
-    writer: RepairWriter
-    confirmed: LookupOutcome | None = None
-
-    def resolve_with_business_rows(
-        self, row: JobRow, contract: AnyContract, precheck: PrecheckResult[Any]
-    ) -> RepairOutcome:
-        """End the job together with its business rows."""
-        provider = contract.policy.profile.name
-        answer = None if self.confirmed is None else lookup_answer(provider, self.confirmed)
-        decision = self._decision(row, self.writer.request.reason, answer)
-        local = self._business_writes(row, decision, contract, precheck)
-        if isinstance(local, str):
-            return BusinessRowConflict(local)
-        note = "" if answer else f"{self._marked(contract)}; {provider} cannot be asked"
-        return self.writer.write(
-            row,
-            decision,
-            RepairDetails(lookup=answer, note=note),
-            business_writes=local,
-            contract=contract,
-        )
-
     def resolve_job_only(
-        self, row: JobRow, contract_type: type[AnyContract] | None
+        self,
+        row: JobRow,
+        contract_type: type[AnyContract] | None,
+        confirmed: LookupOutcome | None = None,
     ) -> RepairOutcome:
         """End a job whose message cannot be read, without its business rows."""
-        reason = f"closed without business rows: {self.writer.request.reason}"
+        reason = f"closed without business rows: {self.request.reason}"
         answer = None
-        if contract_type is not None and self.confirmed is not None:
-            answer = lookup_answer(contract_type.policy_of(row).profile.name, self.confirmed)
-        decision = self._decision(row, reason, answer)
-        marked = "" if answer else f"{self._marked()}; "
+        if contract_type is not None and confirmed is not None:
+            answer = lookup_answer(contract_type.policy_of(row).profile.name, confirmed)
+        decision = self.decide_manually(row, reason, confirmed, answer)
+        marked = "" if answer else f"{self.marked('done')}; "
         note = f"{marked}business rows are not changed, fix them by hand"
-        return self.writer.write(row, decision, RepairDetails(lookup=answer, note=note))
+        return self.write(row, decision, RepairDetails(lookup=answer, note=note))
 
-    def _marked(self, contract: AnyContract | None = None) -> str:
-        done = "done" if contract is None else contract.description.done_verb
-        mark = done if self._finishes else "failed"
-        return f"marked as {mark} by {self.writer.request.actor}"
-
-    @property
-    def _finishes(self) -> bool:
-        return self.writer.request.repair is Repair.MARK_FINISHED
-
-    def _decision(self, row: JobRow, reason: str, answer: LookupAnswer | None = None) -> Decision:
-        request = self.writer.request
+    def decide_manually(
+        self,
+        row: JobRow,
+        reason: str,
+        confirmed: LookupOutcome | None,
+        answer: LookupAnswer | None,
+    ) -> Decision:
+        """End the job as the operator says, with what the provider answered."""
         return resolve_manually(
             row,
-            request.repair,
+            self.request.repair,
             reason=reason,
-            reference=request.reference,
-            confirmed=self.confirmed,
+            reference=self.request.reference,
+            confirmed=confirmed,
             answer="" if answer is None else str(answer),
         )
 
-    def _business_writes(
-        self,
-        row: JobRow,
-        decision: Decision,
-        contract: AnyContract,
-        precheck: PrecheckResult[Any],
-    ) -> Callable[[JobRow], Sequence[BusinessWrite]] | str:
-        match precheck:
-            case AlreadyResolved(outcome=Succeeded() as known, writes=writes) if self._finishes:
-                # The business rows already say so, unless they have another effect.
-                return self._second_effect(known) or (lambda _: writes)
-            case AlreadyResolved(outcome=outcome) if resolved_elsewhere(row.result or {}, outcome):
-                return lambda _: ()  # keep what another job or an operator did
-        facts = _unchanged_facts(row, precheck)
-        if facts is None:
-            return lambda _: ()  # an effect that did not happen changes no business rows
-        answer = self.confirmed
-        if not isinstance(answer, Succeeded):
-            answer = Succeeded(self.writer.request.reason)
-        return lambda after: contract.business_writes(decision.event, facts, after, answer)
+    def marked(self, done_verb: str) -> str:
+        """How the job is marked, and by whom."""
+        mark = done_verb if self.request.repair is Repair.MARK_FINISHED else "failed"
+        return f"marked as {mark} by {self.request.actor}"
 
-    def _second_effect(self, known: Succeeded) -> str | None:
-        if not isinstance(self.confirmed, Succeeded | Anomalous):
-            return None
-        named = {name: value for name, value in known.result.items() if value}
-        if not resolved_elsewhere(self.confirmed.result, Succeeded("", result=named)):
-            return None
-        return (
-            f"{known.reason}, and the provider also reports: {self.confirmed.reason}. Undo this "
-            "one there and mark the job as failed"
-        )
+
+def _second_effect(known: Succeeded, confirmed: LookupOutcome | None) -> str | None:
+    if not isinstance(confirmed, Succeeded | Anomalous):
+        return None
+    named = {name: value for name, value in known.result.items() if value}
+    if not resolved_elsewhere(confirmed.result, Succeeded("", result=named)):
+        return None
+    return (
+        f"{known.reason}, and the provider also reports: {confirmed.reason}. Undo this one there "
+        "and mark the job as failed"
+    )
 
 
 def finish_obstacle(row: JobRow, precheck: PrecheckResult[Any]) -> str | None:
@@ -293,14 +261,6 @@ def claim_obstacle(row: JobRow, precheck: PrecheckResult[Any]) -> str | None:
     return None if decision is None else decision.reason
 
 
-# These rely on the reference: without one, the row says that nothing was prepared.
-_NEEDS_REFERENCE: Final = frozenset(
-    {Repair.REOPEN, Repair.MARK_FINISHED, Repair.MARK_FAILED, Repair.CANCEL}
-)
-# These trust a row without a reference, unless it may have been lost.
-_BELIEVES_ROW: Final = frozenset({Repair.REOPEN, Repair.CANCEL})
-
-
 @dataclass(frozen=True, kw_only=True)
 class ProviderRun:
     """One repair that the life cycle allows, without what needs the message."""
@@ -340,6 +300,33 @@ class ProviderRun:
         named = self.request.reference
         said = claim if named is None else f"{claim}, as {named}"
         return Contradicted(said, self.answer(outcome), fix)
+
+    def mark_unreadable(self, row: JobRow) -> RepairOutcome:
+        """End a job whose message cannot be read, if the provider does not contradict.
+
+        It is looked up by its reference, and its business rows do not change.
+        """
+        policy = self.contract.policy
+        if not needs_closing(row, policy):
+            return self.writer.resolve_job_only(row, type(self.contract))
+        looked_up_at = self.app.ports.clock.now()
+        outcome = lookup_closed(self.as_ours(row), self.contract)
+        if refusal := self.unavailable(outcome):
+            return refusal
+        finishes = self.request.repair is Repair.MARK_FINISHED
+        named, known = self.request.reference, self.contract.references(outcome)
+        if isinstance(outcome, NotFound):
+            fix: str | None = _NOT_OURS
+        elif finishes:
+            fix = objection_to_finished(outcome, reference=named, references=known)
+        elif isinstance(outcome, StillOpen):
+            fix = f"cancel it at {self.provider} first"
+        else:
+            fix = objection_to_failed(row, policy, outcome, looked_up_at=looked_up_at)
+            fix = fix or objection_to_reference(named, known | {str(row.provider_ref)})
+        if fix is None:
+            return self.writer.resolve_job_only(row, type(self.contract), outcome)
+        return self.contradicted(f"that it is {'' if finishes else 'not '}done", outcome, fix)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -419,24 +406,6 @@ class RepairRun(ProviderRun):
         if lookup.facts is None and isinstance(outcome, Anomalous):
             return BusinessRowConflict(f"{outcome.reason}: fix the business rows first")
         return self.unavailable(outcome)
-
-
-def with_send_failure(done: Repaired) -> Repaired:
-    """The same repair, with a note that no worker can run the job now."""
-    failed = "the queue rejected the message; the next sweep sends it"
-    both = "; ".join(filter(None, (done.details.note, failed)))
-    return replace(done, details=replace(done.details, note=both))
-
-
-_NOT_OURS: Final = (
-    "the row's reference is not this job's, and without its message nothing says where to search "
-    "for its own. If another version can read the message, deploy that one"
-)
-
-
-@dataclass(frozen=True, kw_only=True)
-class MarkingRun(RepairRun):
-    """The repairs that record an operator's decision."""
 
     def mark_finished(self, row: JobRow) -> RepairOutcome:
         """Finish the job if the provider confirms it, or cannot be asked."""
@@ -533,45 +502,37 @@ class MarkingRun(RepairRun):
         return objection_to_reference(self.request.reference, known)
 
     def _resolve_as_said(self, row: JobRow, confirmed: LookupOutcome | None) -> RepairOutcome:
-        resolution = ManualResolution(self.writer, confirmed)
-        return resolution.resolve_with_business_rows(row, self.contract, self.precheck)
+        """End the job together with its business rows."""
+        answer = None if confirmed is None else self.answer(confirmed)
+        decision = self.writer.decide_manually(row, self.request.reason, confirmed, answer)
+        local = self._marking_writes(row, decision, confirmed)
+        if isinstance(local, str):
+            return BusinessRowConflict(local)
+        marked = self.writer.marked(self.contract.description.done_verb)
+        note = "" if answer else f"{marked}; {self.provider} cannot be asked"
+        return self.writer.write(
+            row,
+            decision,
+            RepairDetails(lookup=answer, note=note),
+            business_writes=local,
+            contract=self.contract,
+        )
 
-
-@dataclass(frozen=True, kw_only=True)
-class UnreadableRun(ProviderRun):
-    """The same for a job whose message cannot be read: it is looked up by its reference."""
-
-    def mark(self, row: JobRow) -> RepairOutcome:
-        """End the job without its business rows, if the provider does not contradict."""
-        policy = self.contract.policy
-        if not needs_closing(row, policy):
-            return self._resolve(row, None)
-        looked_up_at = self.app.ports.clock.now()
-        outcome = lookup_closed(self.as_ours(row), self.contract)
-        if refusal := self.unavailable(outcome):
-            return refusal
+    def _marking_writes(
+        self, row: JobRow, decision: Decision, confirmed: LookupOutcome | None
+    ) -> Callable[[JobRow], Sequence[BusinessWrite]] | str:
         finishes = self.request.repair is Repair.MARK_FINISHED
-        named, known = self.request.reference, self.contract.references(outcome)
-        if isinstance(outcome, NotFound):
-            fix: str | None = _NOT_OURS
-        elif finishes:
-            fix = objection_to_finished(outcome, reference=named, references=known)
-        elif isinstance(outcome, StillOpen):
-            fix = f"cancel it at {self.provider} first"
-        else:
-            fix = objection_to_failed(row, policy, outcome, looked_up_at=looked_up_at)
-            fix = fix or objection_to_reference(named, known | {str(row.provider_ref)})
-        if fix is None:
-            return self._resolve(row, outcome)
-        return self.contradicted(f"that it is {'' if finishes else 'not '}done", outcome, fix)
-
-    def _resolve(self, row: JobRow, confirmed: LookupOutcome | None) -> RepairOutcome:
-        return ManualResolution(self.writer, confirmed).resolve_job_only(row, type(self.contract))
-
-
-@dataclass(frozen=True, kw_only=True)
-class CancellingRun(MarkingRun):
-    """The repair that ends a job before anything is done."""
+        match self.precheck:
+            case AlreadyResolved(outcome=Succeeded() as known, writes=writes) if finishes:
+                # The business rows already say so, unless they have another effect.
+                return _second_effect(known, confirmed) or (lambda _: writes)
+            case AlreadyResolved(outcome=outcome) if resolved_elsewhere(row.result or {}, outcome):
+                return lambda _: ()  # keep what another job or an operator did
+        facts = _unchanged_facts(row, self.precheck)
+        if facts is None:
+            return lambda _: ()  # an effect that did not happen changes no business rows
+        said = confirmed if isinstance(confirmed, Succeeded) else Succeeded(self.request.reason)
+        return lambda after: self.contract.business_writes(decision.event, facts, after, said)
 
     def cancel(self, row: JobRow) -> RepairOutcome:
         """End the job, or have a worker close what is open first: repairs only read."""
@@ -590,7 +551,7 @@ class CancellingRun(MarkingRun):
             row,
             cancel(self.request.reason),
             details,
-            business_writes=self._business_writes,
+            business_writes=self._cancel_writes,
             contract=self.contract,
         )
 
@@ -611,196 +572,13 @@ class CancellingRun(MarkingRun):
             return False  # the reference was searched for
         return may_have_lost_history(row, self.table.replays_until)
 
-    def _business_writes(self, after: JobRow) -> tuple[BusinessWrite, ...]:
+    def _cancel_writes(self, after: JobRow) -> tuple[BusinessWrite, ...]:
         precheck = self.precheck
         if not isinstance(precheck, Proceed | AlreadyResolved) or precheck.facts is None:
             return ()  # the business rows request nothing
         return self.contract.business_writes(
             Event.CANCEL, precheck.facts, after, LookupUnsupported()
         )
-
-
-def cancel_absent(
-    request: RepairRequest, contract_type: type[AnyContract], *, app: "App", table: TableOpen
-) -> RepairOutcome:
-    """Write the row of a job that has none, so that every later message is a duplicate."""
-    now = app.ports.clock.now()
-    if not table.has_all_rows(now):
-        return NotAllowed("the job table was restored, and its row may be lost: try again later")
-    row = cancelled_job(
-        request.key,
-        contract_type.job_type,
-        now=now,
-        actor=operator_actor(request.actor),
-        reason=request.reason,
-        retention=contract_type.effective_retention(app.settings.row_retention),
-    )
-    written = Created(row) if request.dry_run else app.ports.job_inserter.insert(row)
-    if isinstance(written, ForgedRow):
-        return NotAllowed("its row is not ours: wait until it needs review, then cancel it")
-    if isinstance(written, AlreadyExists):
-        return StaleVersion(written.row)
-    return Repaired(None, row, RepairDetails(note="its first message will be a duplicate"))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Repairer:
-    """Applies a repair if the job has not changed and the life cycle allows it."""
-
-    app: "App"
-    second_operator: SecondOperatorRule
-
-    def repair(self, request: RepairRequest) -> RepairOutcome:
-        """Apply one repair. A dry run is the same repair, which writes and sends nothing."""
-        outcome = self._repair(request)
-        if request.dry_run and isinstance(outcome, Repaired):
-            return WouldRepair(outcome.after, outcome.details)
-        return outcome
-
-    def _repair(self, request: RepairRequest) -> RepairOutcome:
-        table = self.app.ports.table_guard.check()
-        if isinstance(table, TableBlocked):
-            return NotAllowed(table.reason)
-        row = self.app.ports.job_store().get(request.key)
-        if row is None:
-            return self._cancel_absent(request, table)
-        if row.version != request.version:
-            return StaleVersion(row)
-        runs = row if request.message is None else replace(row, message=request.message)
-        try:
-            contract_type, message = self.app.registry.parse_row(runs)
-        except InvalidInputError:
-            return self._repair_unreadable(row, request, table)
-        option = repair_option(
-            row,
-            contract_type.policy_of(row),
-            request.repair,
-            schedule_limit=contract_type.effective_schedule_limit(),
-            now=self.app.ports.clock.now(),
-            can_resubmit=contract_type.resubmission(message) is not None,
-        )
-        if refusal := _check_allowed(option, request):
-            return refusal
-        run = _RepairRun(
-            app=self.app,
-            request=request,
-            contract=contract_type(self.app.ports, row.provider),
-            message=message,
-            table=table,
-        )
-        if contract_type.policies and row.provider is None:
-            run = run.at_provider(getattr(run.precheck, "provider", None))
-        if found := run.recover_reference(row):
-            return found
-        if not needs_second_operator(
-            self.second_operator,
-            request.repair,
-            contract_type=contract_type,
-            row=row,
-            prechecks=run.prechecks,
-        ):
-            return run.apply(row)
-        return self._with_second_operator(
-            row, request, lambda confirmed: replace(run, request=confirmed).apply(row)
-        )
-
-    def _cancel_absent(self, request: RepairRequest, table: TableOpen) -> RepairOutcome:
-        cancels = request.repair is Repair.CANCEL and request.version == NO_VERSION
-        if not cancels or not is_job_key(request.key):
-            return JobNotFound()
-        try:
-            contract_type = self.app.registry.contract(job_type_of(request.key))
-        except InvalidInputError:
-            return JobNotFound()
-        if needs_second_operator(self.second_operator, request.repair, contract_type=contract_type):
-            return NotAllowed(
-                "a second operator must confirm it, and there is no row to hold the request: "
-                "cancel it when its message has arrived"
-            )
-        return cancel_absent(request, contract_type, app=self.app, table=table)
-
-    def _repair_unreadable(
-        self, row: JobRow, request: RepairRequest, table: TableOpen
-    ) -> RepairOutcome:
-        # This deployment cannot read the message, so the operator can only end the job.
-        contract_type = contract_for(row, self.app.registry)
-        option = unreadable_job_option(
-            row, None if contract_type is None else contract_type.policy_of(row), request.repair
-        )
-        if refusal := _check_allowed(option, request):
-            return refusal
-
-        def apply(confirmed: RepairRequest) -> RepairOutcome:
-            if contract_type is None:
-                writer = RepairWriter(self.app, confirmed)
-                return ManualResolution(writer).resolve_job_only(row, None)
-            contract = contract_type(self.app.ports, row.provider)
-            return UnreadableRun(
-                app=self.app, request=confirmed, contract=contract, table=table
-            ).mark(row)
-
-        # What it would have done is not known, whatever its type.
-        if not needs_second_operator(
-            self.second_operator, request.repair, contract_type=None, row=row
-        ):
-            return apply(request)
-        return self._with_second_operator(row, request, apply)
-
-    def _with_second_operator(
-        self,
-        row: JobRow,
-        request: RepairRequest,
-        apply: Callable[[RepairRequest], RepairOutcome],
-    ) -> RepairOutcome:
-        """Apply a repair that another operator requested, or record it as a request."""
-        now = self.app.ports.clock.now()
-        if pending := PendingRepair.from_row(row, now):
-            objection = pending.objection_to(
-                request.repair,
-                request.target,
-                request.identity,
-                same_message=request.message is None,
-            )
-            if objection:
-                return NotAllowed(objection)
-            reason = f"as {pending.operator} requested: {request.reason}"
-            return apply(replace(request, reason=reason[:MAX_REASON_LENGTH]))
-        # A request that would be refused is not recorded.
-        outcome = apply(replace(request, dry_run=True))
-        if not isinstance(outcome, Repaired):
-            return outcome
-        wanted = PendingRepair(
-            repair=request.repair,
-            reference=request.target,
-            operator=request.actor,
-            identity=request.identity,
-            until=now + REQUEST_VALIDITY,
-        )
-        lookup = outcome.details.lookup
-        text = f"recorded as a request: {wanted}. Another operator confirms it by the same repair"
-        written = RepairWriter(self.app, request).write(
-            row,
-            request_second_operator(row, wanted, reason=request.reason),
-            RepairDetails(lookup=lookup, note=text, needs_second_operator=True),
-        )
-        if not isinstance(written, Repaired):
-            return written
-        return RepairRequested(row, written.after, written.details)
-
-
-def _check_allowed(option: RepairOption, request: RepairRequest) -> NotAllowed | None:
-    if not option.allowed:
-        return NotAllowed(option.reason)
-    if option.needs_reference and request.reference is None:
-        return NotAllowed("a provider reference is required: copy it from the provider")
-    if option.needs_time and request.run_at is None:
-        return NotAllowed("a time is required, such as 2026-12-07T09:00:00Z")
-    return None
-
-
-@dataclass(frozen=True, kw_only=True)
-class _RepairRun(CancellingRun):
-    """One repair that passed its checks."""
 
     def prechecks(self) -> Iterator[PrecheckResult[Any]]:
         """What the job would do now, and what its resubmission would."""
@@ -944,3 +722,187 @@ class _RepairRun(CancellingRun):
             reason=f"after {row.job_key}: {self.request.reason}",
         )
         return with_send_failure(written) if made.created and not made.sent else written
+
+
+def with_send_failure(done: Repaired) -> Repaired:
+    """The same repair, with a note that no worker can run the job now."""
+    failed = "the queue rejected the message; the next sweep sends it"
+    both = "; ".join(filter(None, (done.details.note, failed)))
+    return replace(done, details=replace(done.details, note=both))
+
+
+def cancel_absent(
+    request: RepairRequest, contract_type: type[AnyContract], *, app: "App", table: TableOpen
+) -> RepairOutcome:
+    """Write the row of a job that has none, so that every later message is a duplicate."""
+    now = app.ports.clock.now()
+    if not table.has_all_rows(now):
+        return NotAllowed("the job table was restored, and its row may be lost: try again later")
+    row = cancelled_job(
+        request.key,
+        contract_type.job_type,
+        now=now,
+        actor=operator_actor(request.actor),
+        reason=request.reason,
+        retention=contract_type.effective_retention(app.settings.row_retention),
+    )
+    written = Created(row) if request.dry_run else app.ports.job_inserter.insert(row)
+    if isinstance(written, ForgedRow):
+        return NotAllowed("its row is not ours: wait until it needs review, then cancel it")
+    if isinstance(written, AlreadyExists):
+        return StaleVersion(written.row)
+    return Repaired(None, row, RepairDetails(note="its first message will be a duplicate"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Repairer:
+    """Applies a repair if the job has not changed and the life cycle allows it."""
+
+    app: "App"
+    second_operator: SecondOperatorRule
+
+    def repair(self, request: RepairRequest) -> RepairOutcome:
+        """Apply one repair. A dry run is the same repair, which writes and sends nothing."""
+        outcome = self._repair(request)
+        if request.dry_run and isinstance(outcome, Repaired):
+            return WouldRepair(outcome.after, outcome.details)
+        return outcome
+
+    def _repair(self, request: RepairRequest) -> RepairOutcome:
+        table = self.app.ports.table_guard.check()
+        if isinstance(table, TableBlocked):
+            return NotAllowed(table.reason)
+        row = self.app.ports.job_store().get(request.key)
+        if row is None:
+            return self._cancel_absent(request, table)
+        if row.version != request.version:
+            return StaleVersion(row)
+        runs = row if request.message is None else replace(row, message=request.message)
+        try:
+            contract_type, message = self.app.registry.parse_row(runs)
+        except InvalidInputError:
+            return self._repair_unreadable(row, request, table)
+        option = repair_option(
+            row,
+            contract_type.policy_of(row),
+            request.repair,
+            schedule_limit=contract_type.effective_schedule_limit(),
+            now=self.app.ports.clock.now(),
+            can_resubmit=contract_type.resubmission(message) is not None,
+        )
+        if refusal := _check_allowed(option, request):
+            return refusal
+        run = RepairRun(
+            app=self.app,
+            request=request,
+            contract=contract_type(self.app.ports, row.provider),
+            message=message,
+            table=table,
+        )
+        if contract_type.policies and row.provider is None:
+            run = run.at_provider(getattr(run.precheck, "provider", None))
+        if found := run.recover_reference(row):
+            return found
+        if not needs_second_operator(
+            self.second_operator,
+            request.repair,
+            contract_type=contract_type,
+            row=row,
+            prechecks=run.prechecks,
+        ):
+            return run.apply(row)
+        return self._with_second_operator(
+            row, request, lambda confirmed: replace(run, request=confirmed).apply(row)
+        )
+
+    def _cancel_absent(self, request: RepairRequest, table: TableOpen) -> RepairOutcome:
+        cancels = request.repair is Repair.CANCEL and request.version == NO_VERSION
+        if not cancels or not is_job_key(request.key):
+            return JobNotFound()
+        try:
+            contract_type = self.app.registry.contract(job_type_of(request.key))
+        except InvalidInputError:
+            return JobNotFound()
+        if needs_second_operator(self.second_operator, request.repair, contract_type=contract_type):
+            return NotAllowed(
+                "a second operator must confirm it, and there is no row to hold the request: "
+                "cancel it when its message has arrived"
+            )
+        return cancel_absent(request, contract_type, app=self.app, table=table)
+
+    def _repair_unreadable(
+        self, row: JobRow, request: RepairRequest, table: TableOpen
+    ) -> RepairOutcome:
+        # This deployment cannot read the message, so the operator can only end the job.
+        contract_type = contract_for(row, self.app.registry)
+        option = unreadable_job_option(
+            row, None if contract_type is None else contract_type.policy_of(row), request.repair
+        )
+        if refusal := _check_allowed(option, request):
+            return refusal
+
+        def apply(confirmed: RepairRequest) -> RepairOutcome:
+            if contract_type is None:
+                return RepairWriter(self.app, confirmed).resolve_job_only(row, None)
+            contract = contract_type(self.app.ports, row.provider)
+            return ProviderRun(
+                app=self.app, request=confirmed, contract=contract, table=table
+            ).mark_unreadable(row)
+
+        # What it would have done is not known, whatever its type.
+        if not needs_second_operator(
+            self.second_operator, request.repair, contract_type=None, row=row
+        ):
+            return apply(request)
+        return self._with_second_operator(row, request, apply)
+
+    def _with_second_operator(
+        self,
+        row: JobRow,
+        request: RepairRequest,
+        apply: Callable[[RepairRequest], RepairOutcome],
+    ) -> RepairOutcome:
+        """Apply a repair that another operator requested, or record it as a request."""
+        now = self.app.ports.clock.now()
+        if pending := PendingRepair.from_row(row, now):
+            objection = pending.objection_to(
+                request.repair,
+                request.target,
+                request.identity,
+                same_message=request.message is None,
+            )
+            if objection:
+                return NotAllowed(objection)
+            reason = f"as {pending.operator} requested: {request.reason}"
+            return apply(replace(request, reason=reason[:MAX_REASON_LENGTH]))
+        # A request that would be refused is not recorded.
+        outcome = apply(replace(request, dry_run=True))
+        if not isinstance(outcome, Repaired):
+            return outcome
+        wanted = PendingRepair(
+            repair=request.repair,
+            reference=request.target,
+            operator=request.actor,
+            identity=request.identity,
+            until=now + REQUEST_VALIDITY,
+        )
+        lookup = outcome.details.lookup
+        text = f"recorded as a request: {wanted}. Another operator confirms it by the same repair"
+        written = RepairWriter(self.app, request).write(
+            row,
+            request_second_operator(row, wanted, reason=request.reason),
+            RepairDetails(lookup=lookup, note=text, needs_second_operator=True),
+        )
+        if not isinstance(written, Repaired):
+            return written
+        return RepairRequested(row, written.after, written.details)
+
+
+def _check_allowed(option: RepairOption, request: RepairRequest) -> NotAllowed | None:
+    if not option.allowed:
+        return NotAllowed(option.reason)
+    if option.needs_reference and request.reference is None:
+        return NotAllowed("a provider reference is required: copy it from the provider")
+    if option.needs_time and request.run_at is None:
+        return NotAllowed("a time is required, such as 2026-12-07T09:00:00Z")
+    return None
