@@ -25,7 +25,6 @@ from oncely.operate.repair_request import (
     RepairOutcome,
     RepairRequest,
     StaleVersion,
-    WouldRepair,
 )
 from oncely.run.process_batch import Ack, action_for
 from tests.support.cli import FakeStackConnection, run_cli
@@ -174,10 +173,10 @@ def test_absent_key_needs_row_for_second_operator(world: InMemoryStack) -> None:
 
 
 def test_dry_run_changes_nothing(world: InMemoryStack) -> None:
-    assert isinstance(cancel(world, dry_run=True), WouldRepair)
+    assert isinstance(cancel(world, dry_run=True), Repaired)
     assert world.store.jobs == {}
     before = enqueued(world).job(KEY)
-    assert isinstance(cancel(world, dry_run=True), WouldRepair)
+    assert isinstance(cancel(world, dry_run=True), Repaired)
     assert world.job(KEY) == before
 
 

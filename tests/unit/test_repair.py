@@ -16,7 +16,6 @@ from oncely.operate.repair_request import (
     Repaired,
     RepairRequest,
     StaleVersion,
-    WouldRepair,
 )
 from oncely.operate.timeline import timeline
 from tests.support.braintree_account import BraintreeAccount
@@ -302,7 +301,7 @@ def test_lookup_dry_run_stays_unknown_while_charge_is_pending() -> None:
 
     outcome = repair_job(world, Repair.LOOK_UP, dry_run=True)
 
-    assert isinstance(outcome, WouldRepair)
+    assert isinstance(outcome, Repaired)
     assert "business rows" not in str(outcome.details)
     assert outcome.after.status is Status.UNKNOWN
 

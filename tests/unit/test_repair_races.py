@@ -14,7 +14,6 @@ from oncely.operate.repair_request import (
     Repaired,
     RepairRequest,
     StaleVersion,
-    WouldRepair,
 )
 from tests.support.in_memory_stack import InMemoryStack
 from tests.support.provider_fault import ProviderFault
@@ -115,7 +114,7 @@ def test_dry_run_says_what_the_repair_says_and_writes_nothing(
 
     dry = repair_job(world, what, reference=reference, dry_run=True)
 
-    assert isinstance(dry, WouldRepair)
+    assert isinstance(dry, Repaired)
     assert dry.after != before
     assert is_unchanged(world, before)
     assert (world.order(), world.outbox.sent) == (order, [])

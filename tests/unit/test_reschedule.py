@@ -12,7 +12,7 @@ from oncely.core.job_row import operator_actor
 from oncely.core.lifecycle import Event, Status
 from oncely.core.repairs import Repair
 from oncely.jobs.receipt_send import ReceiptSend
-from oncely.operate.repair_request import NotAllowed, Repaired, RepairRequested, WouldRepair
+from oncely.operate.repair_request import NotAllowed, Repaired, RepairRequested
 from tests.support.cli import FakeStackConnection, run_cli
 from tests.support.fakes import START
 from tests.support.in_memory_stack import InMemoryStack, charge_message
@@ -77,7 +77,7 @@ def test_dry_run_says_the_same_and_changes_nothing(
 ) -> None:
     before = world.job(KEY)
     dry = repair_job(world, **repair, dry_run=True)
-    assert isinstance(dry, WouldRepair)
+    assert isinstance(dry, Repaired)
     assert is_unchanged(world, before)
     assert world.outbox.sent == []
     act = repair_job(world, **repair)

@@ -19,7 +19,6 @@ from oncely.operate.repair_request import (
     Repaired,
     RepairRequested,
     StaleVersion,
-    WouldRepair,
 )
 from oncely.operate.second_operator import REQUEST_VALIDITY, PendingRepair, SecondOperatorRule
 from tests.support.in_memory_stack import InMemoryStack, charge_message
@@ -69,7 +68,7 @@ def test_first_operator_only_records_request(world: InMemoryStack) -> None:
 def test_dry_run_of_request_says_the_same_and_records_nothing(world: InMemoryStack) -> None:
     before = world.job(KEY)
     dry = repair_job(world, **FINISH, dry_run=True)
-    assert isinstance(dry, WouldRepair)
+    assert isinstance(dry, Repaired)
     assert is_unchanged(world, before)
     act = repair_job(world, **FINISH)
     assert isinstance(act, RepairRequested)

@@ -18,7 +18,6 @@ from oncely.operate.repair_request import (
     ProviderUnavailable,
     Repaired,
     RepairOutcome,
-    WouldRepair,
 )
 from tests.support import repairs
 from tests.support.cli import FakeStackConnection, run_cli
@@ -188,7 +187,7 @@ def test_dry_run_reports_repair_and_writes_nothing(world: InMemoryStack) -> None
 
     outcome = repair_job(world, Repair.MARK_FAILED, dry_run=True)
 
-    assert isinstance(outcome, WouldRepair)
+    assert isinstance(outcome, Repaired)
     assert "business rows are not changed" in str(outcome.details)
     assert get_job(world) == before
 

@@ -177,11 +177,10 @@ def unwrap_outcome(outcome: "RepairOutcome", key: str) -> "tuple[JobRow, RepairD
         ProviderUnavailable,
         Repaired,
         StaleVersion,
-        WouldRepair,
     )
 
     match outcome:
-        case Repaired(after=after, details=details) | WouldRepair(after=after, details=details):
+        case Repaired(after=after, details=details):
             return after, details
         case NotAllowed(reason=reason) | Contradicted(reason=reason):
             raise CommandError(f"Not repaired: {reason}.")

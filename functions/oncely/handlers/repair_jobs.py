@@ -45,7 +45,6 @@ from oncely.operate.repair_request import (
     ProviderUnavailable,
     Repaired,
     StaleVersion,
-    WouldRepair,
 )
 
 # Each takes a few reads and writes, and a lookup at the provider if it is marked as failed. A
@@ -71,7 +70,7 @@ def repair(request: ApiRequest) -> ApiResponse:
     if not isinstance(outcome, JobNotFound):  # then the key is only a text that someone typed
         telemetry().repair_attempted(repair_request, outcome)
     match outcome:
-        case Repaired(after=after, details=details) | WouldRepair(after=after, details=details):
+        case Repaired(after=after, details=details):
             view = _view(after)
             content = {**details.to_json(), "dry_run": repair_request.dry_run}
             shown = [ShownJob.from_view(view)]

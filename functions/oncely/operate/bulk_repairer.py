@@ -34,7 +34,6 @@ from oncely.operate.repair_request import (
     RepairRequest,
     RepairRequested,
     StaleVersion,
-    WouldRepair,
 )
 from oncely.operate.second_operator import PendingRepair
 
@@ -236,7 +235,7 @@ class BulkRepairer:
         match outcome:
             case RepairRequested(details=details):
                 return BulkResult(key, BulkOutcome.REQUESTED, str(details))
-            case Repaired(details=details) | WouldRepair(details=details):
+            case Repaired(details=details):
                 return BulkResult(key, BulkOutcome.DONE, str(details))
             case StaleVersion(current=now):
                 return BulkResult(key, BulkOutcome.CHANGED, f"it is {now.status} now")

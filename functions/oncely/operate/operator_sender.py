@@ -17,7 +17,6 @@ from oncely.operate.repair_request import (
     RepairRequest,
     RepairRequested,
     StaleVersion,
-    WouldRepair,
 )
 from oncely.operate.second_operator import (
     REQUEST_VALIDITY,
@@ -140,7 +139,7 @@ class OperatorSender:
         match self.app.repairer.repair(request):
             case RepairRequested(details=details):
                 return replace(result, waits=str(details))
-            case Repaired(after=after) | WouldRepair(after=after):
+            case Repaired(after=after):
                 return replace(result, status=after.status, sent=True)
             case StaleVersion() | JobNotFound():
                 return replace(result, conflict=_CHANGED)

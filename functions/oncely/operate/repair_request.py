@@ -96,7 +96,7 @@ NO_VERSION: Final = 0  # of a job that has no row
 
 @dataclass(frozen=True)
 class Repaired:
-    """The repair was applied."""
+    """The repair was applied. After a dry run, the job as the repair would leave it."""
 
     before: JobRow | None  # None if there was no row
     after: JobRow
@@ -105,14 +105,6 @@ class Repaired:
 
 class RepairRequested(Repaired):
     """Only a request was recorded: another operator must confirm it."""
-
-
-@dataclass(frozen=True)
-class WouldRepair:
-    """A dry run: the job as the repair would leave it."""
-
-    after: JobRow
-    details: RepairDetails = NO_DETAILS
 
 
 @dataclass(frozen=True)
@@ -164,7 +156,6 @@ class ProviderUnavailable:
 
 RepairOutcome: TypeAlias = (
     Repaired
-    | WouldRepair
     | NotAllowed
     | Contradicted
     | StaleVersion

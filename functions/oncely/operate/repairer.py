@@ -94,7 +94,6 @@ from oncely.operate.repair_request import (
     RepairRequest,
     RepairRequested,
     StaleVersion,
-    WouldRepair,
 )
 from oncely.operate.second_operator import (
     REQUEST_VALIDITY,
@@ -763,12 +762,6 @@ class Repairer:
 
     def repair(self, request: RepairRequest) -> RepairOutcome:
         """Apply one repair. A dry run is the same repair, which writes and sends nothing."""
-        outcome = self._repair(request)
-        if request.dry_run and isinstance(outcome, Repaired):
-            return WouldRepair(outcome.after, outcome.details)
-        return outcome
-
-    def _repair(self, request: RepairRequest) -> RepairOutcome:
         table = self.app.ports.table_guard.check()
         if isinstance(table, TableBlocked):
             return NotAllowed(table.reason)
