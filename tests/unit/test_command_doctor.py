@@ -8,11 +8,9 @@ from typing import Any
 
 import pytest
 
-from oncely.cli.health_checks.queues import VISIBILITY_FACTOR as CHECKED_FACTOR
-from oncely.cli.health_checks.tables import JOB_INDEXES
+from oncely.cli.health_checks import VISIBILITY_FACTOR as CHECKED_FACTOR
 from oncely.core.keys import JobKey
 from oncely.operate.job_queries import MAX_COUNT
-from oncely.operate.own_tables import JOBS_SCHEMA
 from oncely.plugins.provider import ApiKeyCheck
 from oncely_cdk.stages import VISIBILITY_FACTOR
 from tests.support.cli import run_cli
@@ -356,4 +354,3 @@ def test_missing_stack_outputs_are_named() -> None:
 
 def test_doctor_constants_match_infrastructure() -> None:
     assert CHECKED_FACTOR == VISIBILITY_FACTOR
-    assert set(JOB_INDEXES) == {index.name for index in JOBS_SCHEMA.indexes}

@@ -4,8 +4,7 @@ import json
 from datetime import timedelta
 from typing import Any
 
-from oncely.cli.health_checks.deployed import DeployedStack
-from oncely.cli.health_checks.jobs import check_gates
+from oncely.cli.health_checks import DeployedStack, check_gates
 from oncely.gates.rules import GateState
 from tests.support.cli import FakeStackConnection, run_cli
 from tests.support.fakes import START

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from oncely.cli.errors import CommandError, ExitCode
-from oncely.cli.health_checks.jobs import format_age
+from oncely.cli.health_checks import format_age
 from oncely.cli.options import parse_duration, parse_time_argument
 from tests.unit.samples import NOW
 

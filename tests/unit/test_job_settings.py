@@ -8,8 +8,7 @@ from pydantic import Field
 
 from oncely import EffectCall, JobSettings, NotConfiguredError, Succeeded
 from oncely.app import app_from_env
-from oncely.cli.health_checks.deployed import DeployedStack
-from oncely.cli.health_checks.stack import check_job_settings
+from oncely.cli.health_checks import DeployedStack, check_job_settings
 from oncely.cli.stack_environment import stack_environment
 from oncely.contracts.contract import AnyContract
 from oncely.contracts.settings import Settings

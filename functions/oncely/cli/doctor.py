@@ -52,8 +52,7 @@ def doctor(stack: StackConnection, *, json: JsonOption = False) -> None:
 
 
 def _run_checks(stack: StackConnection) -> "Iterator[Finding]":
-    from oncely.cli.health_checks import CHECKS
-    from oncely.cli.health_checks.deployed import DeployedStack
+    from oncely.cli.health_checks import CHECKS, DeployedStack
     from oncely.core.errors import OncelyError
     from oncely.plugins.health import warned
 
