@@ -11,7 +11,6 @@ from oncely.alerts import alert_texts
 from oncely.alerts.alert_texts import known_facts, open_question
 from oncely.alerts.budget import Alert
 from oncely.cli.main import app
-from oncely.cli.options import parse_time_argument
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status
@@ -118,7 +117,7 @@ def test_summary_names_command_that_lists_the_jobs() -> None:
 
     assert alert.subject == "Oncely: 1 job needs review"
     assert taken["stack"] == "Oncely-prod"
-    assert parse_time_argument(taken["since"], now=NOW) == NOW
+    assert taken["since"] == NOW
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """`oncely archive`: the history of jobs, its gaps, and the backfill that closes them."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -8,7 +8,7 @@ import typer
 
 from oncely.cli import console
 from oncely.cli.errors import CommandError, ExitCode, usage_error
-from oncely.cli.options import DryRunOption, JsonOption, parse_time_argument, with_stack
+from oncely.cli.options import DryRunOption, JsonOption, time_option, with_stack
 from oncely.cli.stack_connection import StackConnection
 
 if TYPE_CHECKING:
@@ -19,6 +19,11 @@ app: Final = typer.Typer(
     help="Read and check the job history, find and close gaps.", no_args_is_help=True
 )
 
+FirstDayOption = Annotated[
+    datetime | None,
+    time_option(help="First day: a duration (30d) or a date (default: the first recorded)."),
+]
+
 
 @app.command()
 @with_stack
@@ -28,11 +33,8 @@ def about(
         str, typer.Argument(help="Order, customer, provider reference or job key.")
     ],
     *,
-    since: Annotated[
-        str | None,
-        typer.Option(help="First day: a duration (30d) or a date (default: the first recorded)."),
-    ] = None,
-    until: Annotated[str | None, typer.Option(help="Last day (default: today).")] = None,
+    since: FirstDayOption = None,
+    until: Annotated[datetime | None, time_option(help="Last day (default: today).")] = None,
     json: JsonOption = False,
 ) -> None:
     """Show every recorded change of an id.
@@ -40,10 +42,7 @@ def about(
     Examples:
     - `oncely archive about 18452 --since 30d`
     """
-    now = datetime.now(UTC)
-    first, last = (
-        None if one is None else parse_time_argument(one, now=now).date() for one in (since, until)
-    )
+    first, last = since and since.date(), until and until.date()
     if first is not None and last is not None and last < first:
         raise usage_error(f"--until ({last}) is before --since ({first}).")
     lines = stack.app.ports.history.about(business_id, since=first, until=last)
@@ -97,10 +96,7 @@ def gaps(stack: StackConnection, *, json: JsonOption = False) -> None:
 def verify(
     stack: StackConnection,
     *,
-    since: Annotated[
-        str | None,
-        typer.Option(help="First day: a duration (30d) or a date (default: the first recorded)."),
-    ] = None,
+    since: FirstDayOption = None,
     json: JsonOption = False,
 ) -> None:
     """Check every job's history against the rules of the life cycle.
@@ -113,9 +109,7 @@ def verify(
     """
     from oncely.history.verify import verify_history
 
-    now = datetime.now(UTC)
-    first = None if since is None else parse_time_argument(since, now=now).date()
-    lines = stack.app.ports.history.lines(since=first)
+    lines = stack.app.ports.history.lines(since=since and since.date())
     rules = 0
     with console.stderr_console().status("reading…") as status:
 
@@ -150,8 +144,8 @@ def backfill(
     stack: StackConnection,
     *,
     since: Annotated[
-        str | None,
-        typer.Option(help="Only rows changed after this time: a duration (7d) or a date."),
+        datetime | None,
+        time_option(help="Only rows changed after this time: a duration (7d) or a date."),
     ] = None,
     dry_run: DryRunOption = False,
     json: JsonOption = False,
@@ -165,7 +159,6 @@ def backfill(
     """
     ports = stack.app.ports
     _require_declared_table(ports.table_identity)
-    rows_from = None if since is None else parse_time_argument(since, now=datetime.now(UTC))
     with console.stderr_console().status("scanning…") as status:
 
         def report(progress: "BackfillProgress") -> None:
@@ -173,7 +166,7 @@ def backfill(
 
         done = stack.app.backfill.run(
             generation=ports.table_generation(),
-            rows_from=rows_from,
+            rows_from=since,
             dry_run=dry_run,
             report=report,
         )

@@ -12,7 +12,7 @@ import typer
 
 from oncely.cli import console
 from oncely.cli.errors import ExitCode, usage_error
-from oncely.cli.options import JsonOption, parse_time_argument, with_stack
+from oncely.cli.options import JsonOption, time_option, with_stack
 from oncely.cli.stack_connection import StackConnection
 from oncely.core.money import Money
 from oncely.core.text import format_minute
@@ -44,11 +44,11 @@ def payments(
     stack: StackConnection,
     *,
     since: Annotated[
-        str | None,
-        typer.Option("--from", help="Start: a duration (7d) or a date (default: yesterday, UTC)."),
+        datetime | None,
+        time_option("--from", help="Start: a duration (7d) or a date (default: yesterday, UTC)."),
     ] = None,
     until: Annotated[
-        str | None, typer.Option("--to", help="End, excluded (default: today 00:00 UTC).")
+        datetime | None, time_option("--to", help="End, excluded (default: today 00:00 UTC).")
     ] = None,
     restart: Annotated[
         bool, typer.Option("--restart", help="Discard an interrupted audit of this period.")
@@ -81,12 +81,12 @@ def payments(
         raise typer.Exit(ExitCode.ACTION_NEEDED)
 
 
-def _period(since: str | None, until: str | None, *, now: datetime) -> "AuditPeriod":
+def _period(since: datetime | None, until: datetime | None, *, now: datetime) -> "AuditPeriod":
     from oncely.operate.audit_book import AuditPeriod
 
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
-    end = midnight if until is None else parse_time_argument(until, now=now)
-    start = end - timedelta(days=1) if since is None else parse_time_argument(since, now=now)
+    end = until or midnight
+    start = since or end - timedelta(days=1)
     if end <= start:
         raise usage_error(f"--to ({format_minute(end)}) is not after --from.")
     # Providers count in whole seconds.

@@ -1,7 +1,7 @@
 """`oncely bulk`: one repair of many jobs, which can be interrupted and continued."""
 
 from collections import Counter
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -14,7 +14,7 @@ from oncely.cli.options import (
     JobTypeOption,
     JsonOption,
     YesOption,
-    parse_time_argument,
+    time_option,
     with_stack,
 )
 from oncely.cli.stack_connection import StackConnection, actor_name, caller_identity
@@ -47,13 +47,13 @@ def start(
         str | None, typer.Option(help="Only jobs in this status (default: depends on the action).")
     ] = None,
     since: Annotated[
-        str | None,
-        typer.Option(
+        datetime | None,
+        time_option(
             help="Only jobs that entered the status (or are due) after this time: a duration (24h) "
             "or a date."
         ),
     ] = None,
-    until: Annotated[str | None, typer.Option(help="The same, before this time.")] = None,
+    until: Annotated[datetime | None, time_option(help="The same, before this time.")] = None,
     error: Annotated[
         str | None, typer.Option(help="Only jobs whose last error contains this text.")
     ] = None,
@@ -75,16 +75,14 @@ def start(
     from oncely.operate.bulk_repairer import BulkFilter
     from oncely.operate.job_lists import RowFilter
 
-    now = datetime.now(UTC)
-    times = [one and parse_time_argument(one, now=now) for one in (since, until)]
     identity = caller_identity(stack)
     actor = actor_name(identity, name)
     bulk = stack.app.bulk_repairer
     wanted = BulkFilter(
         status=status,
         job_type=job_type,
-        since=times[0] or None,
-        until=times[1] or None,
+        since=since,
+        until=until,
         rows=RowFilter(error=error, customer_id=customer),
     )
     selection = bulk.select(action, wanted)

@@ -1,7 +1,7 @@
 """`oncely list`: jobs by status, type and time."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -10,7 +10,7 @@ import typer
 from oncely.cli import console, job_output
 from oncely.cli.contracts import known_job_types
 from oncely.cli.errors import usage_error
-from oncely.cli.options import JobTypeOption, JsonOption, parse_time_argument, with_stack
+from oncely.cli.options import JobTypeOption, JsonOption, time_option, with_stack
 from oncely.cli.stack_connection import StackConnection
 from oncely.core.lifecycle import Status
 
@@ -40,13 +40,13 @@ def list_jobs(
     ] = None,
     job_type: JobTypeOption = None,
     since: Annotated[
-        str | None,
-        typer.Option(
+        datetime | None,
+        time_option(
             help="Only jobs that entered this status (or are due) after this time: "
             "a duration (24h) or a date."
         ),
     ] = None,
-    until: Annotated[str | None, typer.Option(help="The same, before this time.")] = None,
+    until: Annotated[datetime | None, time_option(help="The same, before this time.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="Maximum number of jobs to show.")] = 25,
     json: JsonOption = False,
 ) -> None:
@@ -58,14 +58,14 @@ def list_jobs(
     - `oncely list --status needs_review`
     - `oncely list --type payment.charge --since 24h --limit 100 --json`
     """
-    now = datetime.now(UTC)
-    wanted = {
-        "status": _validate_status(status),
-        "job_type": job_type,
-        "since": None if since is None else parse_time_argument(since, now=now),
-        "until": None if until is None else parse_time_argument(until, now=now),
-    }
-    views, hint = _collect_jobs(stack.app.job_queries, limit=limit, **wanted)
+    views, hint = _collect_jobs(
+        stack.app.job_queries,
+        limit=limit,
+        status=_validate_status(status),
+        job_type=job_type,
+        since=since,
+        until=until,
+    )
     if json:
         for view in views:
             console.print_json(view.to_summary_json())

@@ -87,6 +87,15 @@ _DURATION: Final = re.compile(r"(\d{1,6})([smhdw])")
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
+def time_option(*names: str, help: str) -> Any:  # noqa: A002, ANN401  # as typer.Option has them
+    """Return an option whose value is a time, or a duration before now."""
+
+    def parse(text: str) -> datetime:
+        return parse_time_argument(text, now=datetime.now(UTC))
+
+    return typer.Option(*names, help=help, parser=parse, metavar="<str>")
+
+
 def parse_duration(text: str) -> timedelta:
     """Parse a duration such as `90m`."""
     found = _DURATION.fullmatch(text.strip())

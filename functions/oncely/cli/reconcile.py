@@ -3,7 +3,7 @@
 import json as json_text
 import time
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Any, Final
 
 import typer
@@ -15,7 +15,7 @@ from oncely.cli.options import (
     DryRunOption,
     JobTypeOption,
     JsonOption,
-    parse_time_argument,
+    time_option,
     with_stack,
 )
 from oncely.cli.stack_connection import StackConnection, required_output
@@ -34,9 +34,10 @@ def reconcile(
     *,
     job_type: JobTypeOption = None,
     since: Annotated[
-        str | None, typer.Option(help="Only jobs due after this time: a duration (24h) or a date.")
+        datetime | None,
+        time_option(help="Only jobs due after this time: a duration (24h) or a date."),
     ] = None,
-    until: Annotated[str | None, typer.Option(help="Only jobs due before this time.")] = None,
+    until: Annotated[datetime | None, time_option(help="Only jobs due before this time.")] = None,
     limit: Annotated[
         int, typer.Option(min=1, max=200, help="Maximum number of jobs to check.")
     ] = 200,
@@ -53,13 +54,10 @@ def reconcile(
     - `oncely reconcile payment.charge:order_18452`
     - `oncely reconcile --type payment.charge --since 24h`
     """
-    now = datetime.now(UTC)
     sweep: dict[str, object] = {"limit": limit, "dry_run": dry_run}
-    given = {"job_type": job_type, "key": key, "from": since, "to": until}
-    for name, value in given.items():
-        if value is not None:
-            is_time = name in {"from", "to"}
-            sweep[name] = format_time(parse_time_argument(value, now=now)) if is_time else value
+    times = {"from": since and format_time(since), "to": until and format_time(until)}
+    given = {"job_type": job_type, "key": key, **times}
+    sweep |= {name: value for name, value in given.items() if value is not None}
     machine, states = required_output(stack, "ReconcilerArn"), stack.client("stepfunctions")
     started = states.start_execution(stateMachineArn=machine, input=json_text.dumps(sweep))
     arn = started["executionArn"]

@@ -1,7 +1,7 @@
 """`oncely rejects`: lists rejected messages, and resends corrected ones."""
 
 import json as json_module
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -14,7 +14,7 @@ from oncely.cli.options import (
     DryRunOption,
     JsonOption,
     YesOption,
-    parse_time_argument,
+    time_option,
     with_stack,
 )
 from oncely.cli.stack_connection import StackConnection, actor_name, caller_identity
@@ -33,7 +33,8 @@ def list_rejects(
     stack: StackConnection,
     *,
     since: Annotated[
-        str | None, typer.Option(help="Only rejects after this time: a duration (24h) or a date.")
+        datetime | None,
+        time_option(help="Only rejects after this time: a duration (24h) or a date."),
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=200, help="Maximum number to show.")] = 25,
     json: JsonOption = False,
@@ -43,8 +44,7 @@ def list_rejects(
     Examples:
     - `oncely rejects list --since 24h`
     """
-    start = None if since is None else parse_time_argument(since, now=datetime.now(UTC))
-    found = stack.app.rejected_messages.recent(since=start, limit=limit)
+    found = stack.app.rejected_messages.recent(since=since, limit=limit)
     if json:
         for view in found:
             console.print_json(view.to_json())

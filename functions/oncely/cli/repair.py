@@ -21,6 +21,13 @@ if TYPE_CHECKING:
     from oncely.operate.repair_request import RepairDetails, RepairOutcome, RepairRequest
 
 
+def _parse_run_at(text: str) -> datetime:
+    try:
+        return parse_time(text.strip())
+    except ValueError:
+        raise usage_error(f"Invalid time {text!r}: write 2026-12-07T09:00:00Z.") from None
+
+
 @with_stack
 def repair(
     stack: StackConnection,
@@ -45,8 +52,12 @@ def repair(
         typer.Option(help="The provider's id of the effect. It must be this job's own."),
     ] = None,
     at: Annotated[
-        str | None,
-        typer.Option(help="New time for reschedule, such as 2026-12-07T09:00:00Z (default: UTC)."),
+        datetime | None,
+        typer.Option(
+            help="New time for reschedule, such as 2026-12-07T09:00:00Z (default: UTC).",
+            parser=_parse_run_at,
+            metavar="<str>",
+        ),
     ] = None,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
@@ -66,7 +77,6 @@ def repair(
     from oncely.core.keys import JobKey
     from oncely.operate.repair_request import RepairRequest
 
-    run_at = None if at is None else _parse_run_at(at)
     identity = caller_identity(stack)
     actor = actor_name(identity, name)
     if (view := stack.app.job_queries.get(key)) is None:
@@ -82,19 +92,12 @@ def repair(
         version=view.job.version,
         reason=reason,
         reference=provider_ref,
-        run_at=run_at,
+        run_at=at,
         actor=actor,
         signed_in_as=identity,
         dry_run=dry_run,
     )
     apply_repair(stack.app, request, as_json=json)
-
-
-def _parse_run_at(text: str) -> datetime:
-    try:
-        return parse_time(text.strip())
-    except ValueError:
-        raise usage_error(f"Invalid time {text!r}: write 2026-12-07T09:00:00Z.") from None
 
 
 @with_stack

@@ -3,6 +3,7 @@
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -56,9 +57,11 @@ def send(
         Path | None, typer.Option(help="File with one JSON message per line (- for stdin).")
     ] = None,
     unique_for: Annotated[
-        str | None,
+        timedelta | None,
         typer.Option(
-            help="Create at most one job in this time (10m), for jobs that may run again."
+            help="Create at most one job in this time (10m), for jobs that may run again.",
+            parser=parse_duration,
+            metavar="<str>",
         ),
     ] = None,
     *,
@@ -78,8 +81,7 @@ def send(
     from oncely.operate.operator_sender import OperatorSend
 
     messages = _read(message or [], file)
-    window = None if unique_for is None else parse_duration(unique_for)
-    by = OperatorSend(actor=caller_identity(stack), reason=_REASON, unique_for=window)
+    by = OperatorSend(actor=caller_identity(stack), reason=_REASON, unique_for=unique_for)
     sender = stack.app.operator_sender
     outcomes: Counter[SendOutcome] = Counter()
     chunks = [messages[at : at + _CHUNK_SIZE] for at in range(0, len(messages), _CHUNK_SIZE)]
