@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from oncely.history.erasure_log import ErasureLog
     from oncely.history.row_scan import RowScan
     from oncely.history.table_generation import TableGenerationReader
-    from oncely.operate.bulk_runs import BulkRuns
+    from oncely.operate.bulk_repairer import BulkRuns
     from oncely.operate.daily_audit import AuditReports
     from oncely.operate.erase import ErasableArchive
     from oncely.operate.job_index import JobIndex
@@ -287,7 +287,7 @@ class Ports:
 
     @cached_property
     def bulk_runs(self) -> "BulkRuns":
-        from oncely.operate.bulk_runs import BulkRuns
+        from oncely.operate.bulk_repairer import BulkRuns
 
         return BulkRuns(self._archive_objects)
 

@@ -4,7 +4,7 @@ import pytest
 
 from oncely.core.keys import JobKey
 from oncely.core.repairs import Repair
-from oncely.operate.bulk_runs import BulkRun, BulkRuns, SelectedJob
+from oncely.operate.bulk_repairer import BulkRun, BulkRuns, SelectedJob
 from tests.conformance.archive_harness import ArchiveHarness
 from tests.support.fakes import START
 

@@ -14,7 +14,7 @@ from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
 from oncely.core.store import JobStore, Swapped, SwapResult
 from oncely.history.erasure_log import ErasureLog
-from oncely.operate.bulk_runs import BulkRuns
+from oncely.operate.bulk_repairer import BulkRuns
 from oncely.operate.own_tables import GATES, JOBS
 from oncely.operate.rejects import RejectArchive
 from oncely.testing.memory_aws.account import MemoryAws

@@ -22,7 +22,7 @@ from oncely.core.table_guard import TableFacts, TableIdentity
 from oncely.gates.rules import GateState, Pause, PauseAction, PauseEntry
 from oncely.history.erasure_log import ErasureEntry
 from oncely.history.gaps import BackfillProgress, HistoryGap
-from oncely.operate.bulk_runs import BulkRun, SelectedJob
+from oncely.operate.bulk_repairer import BulkRun, SelectedJob
 from oncely.operate.daily_audit import StoredAudit
 from oncely.plugins.events import ChangeKind, EffectChange
 from oncely.ports import Ports

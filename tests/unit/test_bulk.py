@@ -15,8 +15,14 @@ from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status
 from oncely.core.repairs import Repair
-from oncely.operate.bulk_repairer import BulkFilter, BulkOutcome, BulkResult
-from oncely.operate.bulk_runs import MAX_BULK_JOBS, BulkRun, SelectedJob
+from oncely.operate.bulk_repairer import (
+    MAX_BULK_JOBS,
+    BulkFilter,
+    BulkOutcome,
+    BulkResult,
+    BulkRun,
+    SelectedJob,
+)
 from oncely.operate.job_lists import RowFilter
 from tests.support.cli import FakeStackConnection, run_cli
 from tests.support.in_memory_stack import InMemoryStack, charge_message

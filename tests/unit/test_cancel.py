@@ -15,7 +15,6 @@ from oncely.core.outcomes import RunOutcome
 from oncely.core.profiles import RetryPolicy, RetrySafety
 from oncely.core.repairs import Repair, check_cancel
 from oncely.core.table_guard import TableOpen
-from oncely.operate.charges import ChargeSummary
 from oncely.operate.repair_request import (
     NO_VERSION,
     BusinessRowConflict,
@@ -26,6 +25,7 @@ from oncely.operate.repair_request import (
     RepairRequest,
     StaleVersion,
 )
+from oncely.operate.verdicts import ChargeSummary
 from oncely.run.process_batch import Ack, action_for
 from tests.support.cli import FakeStackConnection, run_cli
 from tests.support.crash_points import InterruptingPort

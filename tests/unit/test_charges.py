@@ -4,7 +4,7 @@ import pytest
 
 from oncely.core.job_row import MARKED_BY_OPERATOR, UNCONFIRMED, JobRow, operator_actor
 from oncely.core.lifecycle import Event, Status
-from oncely.operate.charges import ChargeSummary
+from oncely.operate.verdicts import ChargeSummary
 from tests.unit.samples import NOW, make_job
 
 FAILED, OPEN, REVIEW = Status.FAILED, Status.UNKNOWN, Status.NEEDS_REVIEW

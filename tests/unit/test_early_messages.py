@@ -10,7 +10,7 @@ from oncely.core.decide import FIRST_WAIT, MIN_ROW_WAIT
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status, WaitKind
 from oncely.core.outcomes import NeedsReview
-from oncely.operate.timeline import timeline
+from oncely.operate.job_view import timeline
 from oncely.reconcile.find_due_work import SweepRequest
 from oncely.run.process_batch import Ack, Nack, action_for
 from tests.support.crash_points import (

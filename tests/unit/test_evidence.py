@@ -14,7 +14,7 @@ from oncely.core.job_row import MAX_EVIDENCE_ENTRIES, EvidenceEntry, append_evid
 from oncely.core.lifecycle import Event, Status
 from oncely.core.row_items import serialize_job
 from oncely.core.text import MAX_REASON_LENGTH
-from oncely.operate.timeline import describe_event, timeline
+from oncely.operate.job_view import describe_event, timeline
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.provider_fault import ProviderFault
 from tests.unit.samples import NOW, make_entry, make_job

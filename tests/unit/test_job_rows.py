@@ -22,7 +22,7 @@ from oncely.core.row_items import (
     serialize_job,
 )
 from oncely.core.text import truncate_to_milliseconds
-from oncely.operate.timeline import describe_event
+from oncely.operate.job_view import describe_event
 from tests.unit.samples import NOW, make_entry, make_job
 
 ZONES = st.sampled_from(

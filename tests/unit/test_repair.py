@@ -9,6 +9,7 @@ from oncely.core.job_row import operator_actor
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status
 from oncely.core.repairs import Repair
+from oncely.operate.job_view import timeline
 from oncely.operate.repair_request import (
     BusinessRowConflict,
     NotAllowed,
@@ -17,7 +18,6 @@ from oncely.operate.repair_request import (
     RepairRequest,
     StaleVersion,
 )
-from oncely.operate.timeline import timeline
 from tests.support.braintree_account import BraintreeAccount
 from tests.support.crash_points import InterruptingPort
 from tests.support.in_memory_stack import InMemoryStack, charge_message

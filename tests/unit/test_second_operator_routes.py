@@ -16,7 +16,7 @@ from oncely.cli.main import app
 from oncely.core.lifecycle import Status
 from oncely.core.repairs import Repair
 from oncely.handlers import read_jobs, repair_jobs
-from oncely.operate.bulk_runs import DEFAULT_STATUSES
+from oncely.operate.bulk_repairer import DEFAULT_STATUSES
 from tests.support.cli import FakeStackConnection, FakeSts, run_cli
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.provider_fault import ProviderFault

@@ -15,7 +15,7 @@ from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status
 from oncely.jobs.shipped import SHIPPED_JOBS
-from oncely.operate.timeline import describe_event
+from oncely.operate.job_view import describe_event
 from tests.support.cli import FakeStackConnection, run_cli
 from tests.support.fakes import START
 from tests.support.in_memory_stack import InMemoryStack

@@ -10,8 +10,7 @@ from oncely.core.errors import InvalidRequestError
 from oncely.core.keys import JobKey
 from oncely.core.repairs import Repair
 from oncely.core.text import MAX_REASON_LENGTH, parse_time
-from oncely.operate.bulk_repairer import BulkFilter, BulkRepairer, BulkSelection
-from oncely.operate.bulk_runs import SelectedJob
+from oncely.operate.bulk_repairer import BulkFilter, BulkRepairer, BulkSelection, SelectedJob
 from oncely.operate.job_lists import RowFilter
 from oncely.operate.repair_request import RepairRequest
 

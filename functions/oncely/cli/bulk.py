@@ -21,8 +21,7 @@ from oncely.cli.stack_connection import StackConnection, actor_name, caller_iden
 from oncely.core.repairs import Repair
 
 if TYPE_CHECKING:
-    from oncely.operate.bulk_repairer import BulkRepairer, BulkResult, BulkSelection
-    from oncely.operate.bulk_runs import BulkRun
+    from oncely.operate.bulk_repairer import BulkRepairer, BulkResult, BulkRun, BulkSelection
 
 app: Final = typer.Typer(help="Repair many jobs.", no_args_is_help=True)
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from oncely.alerts.budget import AlertDelivery
     from oncely.gates.rules import GateSnapshot, Pause
     from oncely.history.gaps import HistoryGap
-    from oncely.operate.bulk_runs import BulkRun
+    from oncely.operate.bulk_repairer import BulkRun
     from oncely.operate.repair_request import RepairOutcome as Repair
     from oncely.operate.repair_request import RepairRequest
     from oncely.reconcile.event_intake import ReceivedEvent

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from oncely.core.due import DueAction
 from oncely.core.errors import OncelyError
@@ -11,9 +11,6 @@ from oncely.core.lifecycle import IN_REVIEW
 from oncely.operate.job_index import JobIndex
 from oncely.reconcile.due_index import DueIndex
 
-if TYPE_CHECKING:
-    from oncely.operate.job_index import JobIndex
-
 _END_OF_TIME: Final = datetime.max.replace(tzinfo=UTC)
 
 
@@ -21,7 +18,7 @@ class OpenJobsError(OncelyError):
     """A job type was removed while some of its jobs are open."""
 
 
-def open_job_keys(due_index: DueIndex, job_index: "JobIndex") -> Iterator[JobKey]:
+def open_job_keys(due_index: DueIndex, job_index: JobIndex) -> Iterator[JobKey]:
     """Yield the jobs that are in progress, need review, or have something to publish."""
     for action in DueAction:
         for shard in range(due_index.shards):
@@ -30,9 +27,7 @@ def open_job_keys(due_index: DueIndex, job_index: "JobIndex") -> Iterator[JobKey
     yield from (one.job_key for one in job_index.by_status(tuple(IN_REVIEW)))
 
 
-def refuse_open_jobs(
-    removed: Collection[str], *, due_index: DueIndex, job_index: "JobIndex"
-) -> None:
+def refuse_open_jobs(removed: Collection[str], *, due_index: DueIndex, job_index: JobIndex) -> None:
     """Raise OpenJobsError if a job of these types is open: no worker would run it."""
     if not removed:
         return
