@@ -39,11 +39,11 @@ def _console(file: IO[str]) -> "Console":
     return Console(file=file, width=width, markup=False, emoji=False, highlight=False)
 
 
-def safe_text(value: object, style: str = "", max_length: int = _MAX_CELL_LENGTH) -> "Text":
+def safe_text(value: object, style: str = "") -> "Text":
     """Return a value as one printable line. Escape sequences and `[red]` are only text."""
     from rich.text import Text
 
-    return Text("" if value is None else single_line(str(value), max_length), style=style)
+    return Text("" if value is None else single_line(str(value), _MAX_CELL_LENGTH), style=style)
 
 
 def print_line(*parts: object, style: str = "", to: "Console | None" = None) -> None:

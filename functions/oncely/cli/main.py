@@ -14,9 +14,8 @@ from oncely.cli import (
     contracts,
     doctor,
     erase,
-    find,
     init,
-    list_jobs,
+    jobs,
     local_stack,
     lock,
     new_job,
@@ -112,9 +111,9 @@ _INSPECT: Final = "Inspect"
 _OPERATE: Final = "Operate"
 _DEVELOP: Final = "Develop"
 
-app.command(rich_help_panel=_INSPECT)(find.find)
-app.command(rich_help_panel=_INSPECT)(find.show)
-app.command("list", rich_help_panel=_INSPECT)(list_jobs.list_jobs)
+app.command(rich_help_panel=_INSPECT)(jobs.find)
+app.command(rich_help_panel=_INSPECT)(jobs.show)
+app.command("list", rich_help_panel=_INSPECT)(jobs.list_jobs)
 app.command(rich_help_panel=_INSPECT)(contracts.contracts)
 app.command(rich_help_panel=_INSPECT)(pause.gates)
 app.command(rich_help_panel=_INSPECT)(doctor.doctor)

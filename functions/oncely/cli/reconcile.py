@@ -10,7 +10,7 @@ import typer
 
 from oncely.cli import console
 from oncely.cli.errors import CommandError, ExitCode
-from oncely.cli.find import job_not_found
+from oncely.cli.jobs import job_not_found
 from oncely.cli.options import (
     DryRunOption,
     JobTypeOption,
@@ -18,7 +18,7 @@ from oncely.cli.options import (
     time_option,
     with_stack,
 )
-from oncely.cli.stack_connection import StackConnection, required_output
+from oncely.cli.stack_connection import StackConnection
 from oncely.core.text import format_time
 
 _RUNNING: Final = frozenset({"RUNNING", "PENDING_REDRIVE"})
@@ -58,7 +58,12 @@ def reconcile(
     times = {"from": since and format_time(since), "to": until and format_time(until)}
     given = {"job_type": job_type, "key": key, **times}
     sweep |= {name: value for name, value in given.items() if value is not None}
-    machine, states = required_output(stack, "ReconcilerArn"), stack.client("stepfunctions")
+    if (machine := stack.outputs.get("ReconcilerArn")) is None:
+        raise CommandError(
+            f"Stack {stack.name} has no output ReconcilerArn. Deploy it again.",
+            ExitCode.UNREACHABLE,
+        )
+    states = stack.client("stepfunctions")
     started = states.start_execution(stateMachineArn=machine, input=json_text.dumps(sweep))
     arn = started["executionArn"]
     if not wait:

@@ -7,8 +7,7 @@ import typer
 
 from oncely.cli import console
 from oncely.cli.errors import CommandError, ExitCode
-from oncely.cli.find import job_not_found
-from oncely.cli.list_jobs import iterate_pages
+from oncely.cli.jobs import iterate_pages, job_not_found
 from oncely.cli.options import (
     ActorOption,
     DryRunOption,
@@ -17,7 +16,7 @@ from oncely.cli.options import (
     YesOption,
     with_stack,
 )
-from oncely.cli.repair import unwrap_outcome
+from oncely.cli.repair import repair_or_fail
 from oncely.cli.stack_connection import StackConnection, actor_name, caller_identity
 from oncely.core.lifecycle import Status
 from oncely.core.repairs import Repair
@@ -93,7 +92,7 @@ def _redrive_one(app: "App", request: "RepairRequest", *, as_json: bool) -> bool
     from oncely.core.errors import UnavailableError
 
     try:
-        _, details = unwrap_outcome(app.repairer.repair(request), request.key)
+        _, details = repair_or_fail(app, request)
     except (CommandError, UnavailableError) as error:
         sent, message = False, str(error)
     else:

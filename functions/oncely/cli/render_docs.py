@@ -122,20 +122,20 @@ def generated_files() -> dict[Path, str]:
     }
 
 
-def find_stale(folder: Path = DOCS) -> list[Path]:
+def find_stale() -> list[Path]:
     """Return the generated files that do not match the code."""
     return [
         name
         for name, text in generated_files().items()
-        if not (folder / name).exists() or (folder / name).read_text() != text
+        if not (DOCS / name).exists() or (DOCS / name).read_text() != text
     ]
 
 
-def write_all(folder: Path = DOCS) -> None:
+def write_all() -> None:
     """Write every generated file."""
     for name, text in generated_files().items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
+        (DOCS / name).parent.mkdir(parents=True, exist_ok=True)
+        (DOCS / name).write_text(text)
 
 
 def _command() -> str:

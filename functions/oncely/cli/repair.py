@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, assert_never
 
 import typer
 
-from oncely.cli import console, job_output
+from oncely.cli import console
 from oncely.cli.errors import CommandError, ExitCode, usage_error
-from oncely.cli.find import job_not_found
+from oncely.cli.jobs import job_not_found, print_details
 from oncely.cli.options import ActorOption, DryRunOption, JsonOption, YesOption, with_stack
 from oncely.cli.stack_connection import StackConnection, actor_name, caller_identity
 from oncely.core.repairs import Repair
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from oncely.app import App
     from oncely.core.job_row import JobRow
     from oncely.operate.job_view import JobView
-    from oncely.operate.repair_request import RepairDetails, RepairOutcome, RepairRequest
+    from oncely.operate.repair_request import RepairDetails, RepairRequest
 
 
 def _parse_run_at(text: str) -> datetime:
@@ -82,7 +82,7 @@ def repair(
     if (view := stack.app.job_queries.get(key)) is None:
         raise job_not_found(key)
     if not json:
-        job_output.print_details(view.to_json())
+        print_details(view.to_json())
     _require_allowed(view, action, as_json=json)
     if not (yes or dry_run):
         console.confirm(f"Repair this job as {actor}?")
@@ -128,7 +128,7 @@ def cancel(
         _warn_about_new_key(stack.app, key)
     else:
         if not json:
-            job_output.print_details(view.to_json())
+            print_details(view.to_json())
         _require_allowed(view, Repair.CANCEL, as_json=json)
     if not (yes or dry_run):
         console.confirm(f"Cancel this job as {actor}?")
@@ -166,11 +166,20 @@ def _warn_about_new_key(app: "App", key: str) -> None:
 
 def apply_repair(app: "App", request: "RepairRequest", *, as_json: bool) -> None:
     """Apply a repair, and print the job after it."""
-    after, details = unwrap_outcome(app.repairer.repair(request), request.key)
-    _print_result(app, after, details, dry_run=request.dry_run, as_json=as_json)
+    after, details = repair_or_fail(app, request)
+    view = app.job_queries.view(after)
+    if as_json:
+        result = {"job": view.to_json(), **details.to_json(), "dry_run": request.dry_run}
+        console.print_json(result)
+        return
+    console.print_line("")
+    console.print_line(str(details))
+    would = "Dry run: nothing was changed. The job would be"
+    became = would if request.dry_run else "The job is now"
+    console.print_line(f"{became} {after.status.label}. {view.headline}")
 
 
-def unwrap_outcome(outcome: "RepairOutcome", key: str) -> "tuple[JobRow, RepairDetails]":
+def repair_or_fail(app: "App", request: "RepairRequest") -> "tuple[JobRow, RepairDetails]":
     """Return the repaired job and the details, or raise the error that ends the command."""
     from oncely.operate.repair_request import (
         BusinessRowConflict,
@@ -182,7 +191,7 @@ def unwrap_outcome(outcome: "RepairOutcome", key: str) -> "tuple[JobRow, RepairD
         StaleVersion,
     )
 
-    match outcome:
+    match app.repairer.repair(request):
         case Repaired(after=after, details=details):
             return after, details
         case NotAllowed(reason=reason) | Contradicted(reason=reason):
@@ -190,16 +199,16 @@ def unwrap_outcome(outcome: "RepairOutcome", key: str) -> "tuple[JobRow, RepairD
         case StaleVersion(current=now):
             raise CommandError(
                 f"Not repaired: the job has changed and is now {now.status}. Check it with "
-                f"`oncely show {quote(key)}`."
+                f"`oncely show {quote(request.key)}`."
             )
         case JobNotFound():
-            raise job_not_found(key)
+            raise job_not_found(request.key)
         case BusinessRowConflict(reason=reason):
             raise CommandError(f"Not repaired, the business rows conflict: {reason}.")
         case ProviderUnavailable(reason=reason):
             raise CommandError(f"The provider lookup failed: {reason}.", ExitCode.UNREACHABLE)
-        case _:
-            assert_never(outcome)
+        case unreachable:
+            assert_never(unreachable)
 
 
 def _require_allowed(view: "JobView", action: Repair, *, as_json: bool) -> None:
@@ -213,21 +222,3 @@ def _require_allowed(view: "JobView", action: Repair, *, as_json: bool) -> None:
     if not as_json:
         console.print_line("")
         console.print_line(f"{action.label}: {wanted.reason}.", style="bold")
-
-
-def _print_result(
-    app: "App",
-    after: "JobRow",
-    details: "RepairDetails",
-    *,
-    dry_run: bool,
-    as_json: bool,
-) -> None:
-    view = app.job_queries.view(after)
-    if as_json:
-        console.print_json({"job": view.to_json(), **details.to_json(), "dry_run": dry_run})
-        return
-    console.print_line("")
-    console.print_line(str(details))
-    became = "Dry run: nothing was changed. The job would be" if dry_run else "The job is now"
-    console.print_line(f"{became} {after.status.label}. {view.headline}")

@@ -132,15 +132,6 @@ def _client_config() -> "Config":
     return Config(connect_timeout=3, read_timeout=15, retries=retries)
 
 
-def required_output(stack: StackConnection, name: str) -> str:
-    """Return an output of the stack, or fail if the stack is too old to have it."""
-    if (found := stack.outputs.get(name)) is None:
-        raise CommandError(
-            f"Stack {stack.name} has no output {name}. Deploy it again.", ExitCode.UNREACHABLE
-        )
-    return found
-
-
 def caller_identity(stack: StackConnection) -> str:
     """Return the AWS user or session."""
     arn = str(stack.client("sts").get_caller_identity()["Arn"])
