@@ -1,22 +1,19 @@
 """Lambda: audits the payments of one earlier day. Each day runs once for each day of the window."""
 
-import os
 import tempfile
 from pathlib import Path
 from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from oncely.app import App, app_from_env
-from oncely.contracts.job_names import jobs_from_env
-from oncely.handlers.lambda_init import once
+from oncely.app import App
+from oncely.handlers.lambda_init import once_with_app
 from oncely.handlers.telemetry import instrumented
 
 
-@once
-def get_app() -> App:
+@once_with_app
+def get_app(app: App) -> App:
     """Build once per execution environment."""
-    app = app_from_env(os.environ, jobs_from_env(os.environ))
     _ = app.daily_audit, app.payment_auditor, app.notifier, app.ports.audit_reports
     return app
 

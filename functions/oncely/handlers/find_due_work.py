@@ -1,23 +1,20 @@
 """Lambda: starts a sweep on schedule if work is due, and finds pages of due work for it."""
 
-import os
 from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from oncely.app import App, app_from_env
+from oncely.app import App
 from oncely.aws.signals import OLDEST_UNRESOLVED_AGE
-from oncely.contracts.job_names import jobs_from_env
-from oncely.handlers.lambda_init import once
+from oncely.handlers.lambda_init import once_with_app
 from oncely.handlers.telemetry import instrumented, telemetry
 from oncely.reconcile.find_due_work import DueWork, SweepRequest
 from oncely.reconcile.resolve_group import split_into_groups
 
 
-@once
-def get_app() -> App:
+@once_with_app
+def get_app(app: App) -> App:
     """Build once per execution environment."""
-    app = app_from_env(os.environ, jobs_from_env(os.environ))
     _ = app.due_work_finder, app.ports.sweeps
     return app
 

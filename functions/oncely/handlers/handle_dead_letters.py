@@ -1,23 +1,21 @@
 """Lambda: brings the job of each dead letter to a known status, and continues from its row."""
 
-import os
 from typing import Any
 
 from aws_lambda_powertools.utilities.data_classes import SQSEvent
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from oncely.app import App, app_from_env
-from oncely.contracts.job_names import jobs_from_env
+from oncely.app import App
 from oncely.handlers.hand_back import hand_back
-from oncely.handlers.lambda_init import once
+from oncely.handlers.lambda_init import once_with_app
 from oncely.handlers.telemetry import instrumented, telemetry
 from oncely.run.dead_letters import DeadLetterOutcome
 
 
-@once
-def get_app() -> App:
+@once_with_app
+def get_app(app: App) -> App:
     """Build once per execution environment."""
-    return app_from_env(os.environ, jobs_from_env(os.environ))
+    return app
 
 
 @instrumented

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from functools import _lru_cache_wrapper
 
+    from oncely.app import App
+
 T = TypeVar("T")
 
 
@@ -26,6 +28,18 @@ def once(build: Callable[[], T]) -> "_lru_cache_wrapper[T]":
     if _on_lambda():
         cached()
     return cached
+
+
+def once_with_app(build: "Callable[[App], T]") -> "_lru_cache_wrapper[T]":
+    """Build a value once from the app of this environment, with the jobs that it names."""
+
+    def build_from_env() -> T:
+        from oncely.app import app_from_env  # noqa: PLC0415  # after `begin`
+        from oncely.contracts.job_names import jobs_from_env  # noqa: PLC0415  # the same
+
+        return build(app_from_env(os.environ, jobs_from_env(os.environ)))
+
+    return once(build_from_env)
 
 
 def end() -> None:

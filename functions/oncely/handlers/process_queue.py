@@ -7,18 +7,18 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from oncely.app import app_from_env
+from oncely.app import App
 from oncely.contracts.contract import AnyContract
-from oncely.contracts.job_names import jobs_from_env, refuse_other_jobs
-from oncely.handlers.lambda_init import once
+from oncely.contracts.job_names import refuse_other_jobs
+from oncely.handlers.lambda_init import once_with_app
 from oncely.handlers.telemetry import Handler, instrumented, telemetry
 from oncely.run.process_batch import BatchProcessor, Delivery
 
 
-@once
-def get_worker() -> BatchProcessor:
+@once_with_app
+def get_worker(app: App) -> BatchProcessor:
     """Build once per execution environment."""
-    return app_from_env(os.environ, jobs_from_env(os.environ)).batch_processor
+    return app.batch_processor
 
 
 @instrumented

@@ -1,23 +1,21 @@
 """Lambda: sends the follow-ups and the event of each ended job in the table's stream."""
 
-import os
 from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from oncely.app import app_from_env
-from oncely.contracts.job_names import jobs_from_env
+from oncely.app import App
 from oncely.core.errors import UnreadableRowError
 from oncely.core.keys import JobKey
-from oncely.handlers.lambda_init import once
+from oncely.handlers.lambda_init import once_with_app
 from oncely.handlers.telemetry import instrumented, telemetry
 from oncely.publish.publisher import EndedJobPublisher
 
 
-@once
-def get_publisher() -> EndedJobPublisher:
+@once_with_app
+def get_publisher(app: App) -> EndedJobPublisher:
     """Build once per execution environment."""
-    return app_from_env(os.environ, jobs_from_env(os.environ)).publisher
+    return app.publisher
 
 
 @instrumented

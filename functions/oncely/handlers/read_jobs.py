@@ -1,6 +1,5 @@
 """Lambda: serves the admin page and its read-only API."""
 
-import os
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -17,9 +16,8 @@ from oncely.admin_page.http_api import (
 )
 from oncely.admin_page.list_query import ListQuery, typed_filters
 from oncely.admin_page.page_files import PageFiles
-from oncely.app import App, app_from_env
-from oncely.contracts.job_names import jobs_from_env
-from oncely.handlers.lambda_init import once
+from oncely.app import App
+from oncely.handlers.lambda_init import once, once_with_app
 from oncely.handlers.telemetry import instrumented
 from oncely.operate.pauses import gates_to_json
 
@@ -27,10 +25,9 @@ from oncely.operate.pauses import gates_to_json
 MAX_LISTED: Final = 50
 
 
-@once
-def get_app() -> App:
+@once_with_app
+def get_app(app: App) -> App:
     """Build once per execution environment."""
-    app = app_from_env(os.environ, jobs_from_env(os.environ))
     ports = app.ports
     _ = app.job_queries, ports.job_store(), ports.job_index, ports.due_index, ports.history
     return app

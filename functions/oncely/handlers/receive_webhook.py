@@ -1,21 +1,19 @@
 """Lambda: the HTTPS endpoint for events of providers, one path for each."""
 
-import os
 from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from oncely.app import app_from_env
-from oncely.contracts.job_names import jobs_from_env
-from oncely.handlers.lambda_init import once
+from oncely.app import App
+from oncely.handlers.lambda_init import once_with_app
 from oncely.handlers.telemetry import instrumented, telemetry
 from oncely.reconcile.webhooks import WebhookReceiver
 
 
-@once
-def get_receiver() -> WebhookReceiver:
+@once_with_app
+def get_receiver(app: App) -> WebhookReceiver:
     """Build once per execution environment."""
-    return app_from_env(os.environ, jobs_from_env(os.environ)).webhook_receiver
+    return app.webhook_receiver
 
 
 @instrumented

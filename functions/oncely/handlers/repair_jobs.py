@@ -1,6 +1,5 @@
 """Lambda: repairs and exports for operators, and searches at the providers."""
 
-import os
 from http import HTTPStatus
 from typing import Any, Final, assert_never
 
@@ -26,14 +25,13 @@ from oncely.admin_page.request_bodies import (
     ResendBody,
 )
 from oncely.alerts.headlines import sentence
-from oncely.app import App, app_from_env
-from oncely.contracts.job_names import jobs_from_env
+from oncely.app import App
 from oncely.core.effect_outcomes import Json
 from oncely.core.errors import InvalidRequestError
 from oncely.core.job_row import JobRow
 from oncely.core.text import format_time
 from oncely.gates.rules import PauseAction
-from oncely.handlers.lambda_init import once
+from oncely.handlers.lambda_init import once_with_app
 from oncely.handlers.telemetry import instrumented, telemetry
 from oncely.operate.job_view import JobView
 from oncely.operate.operator_sender import OperatorSend
@@ -53,10 +51,9 @@ BULK_PAGE_SIZE: Final = 10
 _STALE: Final = "the job changed since you opened it: reload and check again"
 
 
-@once
-def get_app() -> App:
+@once_with_app
+def get_app(app: App) -> App:
     """Build once per execution environment."""
-    app = app_from_env(os.environ, jobs_from_env(os.environ))
     ports = app.ports
     _ = app.repairer, app.reconciler, app.enqueuer, app.job_queries
     _ = ports.job_index, ports.due_index, ports.history, ports.user_directory

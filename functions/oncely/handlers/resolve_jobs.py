@@ -1,24 +1,22 @@
 """Lambda: the step of a sweep that resolves one group of jobs concurrently."""
 
-import os
 from datetime import timedelta
 from random import sample
 from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from oncely.app import app_from_env
-from oncely.contracts.job_names import jobs_from_env
-from oncely.handlers.lambda_init import once
+from oncely.app import App
+from oncely.handlers.lambda_init import once_with_app
 from oncely.handlers.telemetry import instrumented, telemetry
 from oncely.reconcile.find_due_work import SweepItem
 from oncely.reconcile.resolve_group import GroupResolver, build_group_summary
 
 
-@once
-def get_group_resolver() -> GroupResolver:
+@once_with_app
+def get_group_resolver(app: App) -> GroupResolver:
     """Build once per execution environment."""
-    return app_from_env(os.environ, jobs_from_env(os.environ)).group_resolver
+    return app.group_resolver
 
 
 @instrumented
