@@ -10,8 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from oncely.admin_page.access_log import ACCESS
-from oncely.admin_page.http_api import Api, ApiRequest, ApiResponse, Route
+from oncely.admin_page.http_api import ACCESS, Api, ApiRequest, ApiResponse, Route
 from oncely.app import App
 from oncely.core.errors import UnavailableError
 from oncely.core.job_row import JobRow

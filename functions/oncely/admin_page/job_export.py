@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from oncely.admin_page.access_log import ShownJob, shown_jobs
+from oncely.admin_page.http_api import ShownJob, shown_jobs
 from oncely.core.effect_outcomes import Json
 from oncely.core.errors import InvalidRequestError
 from oncely.core.text import support_text

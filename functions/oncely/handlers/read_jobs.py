@@ -5,7 +5,6 @@ from typing import Any, Final
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from oncely.admin_page.access_log import ShownJob, shown_jobs
 from oncely.admin_page.http_api import (
     READER_GROUPS,
     Api,
@@ -13,6 +12,8 @@ from oncely.admin_page.http_api import (
     ApiResponse,
     Route,
     Routes,
+    ShownJob,
+    shown_jobs,
 )
 from oncely.admin_page.list_query import ListQuery, typed_filters
 from oncely.admin_page.page_files import PageFiles

@@ -5,7 +5,6 @@ from typing import Any, Final, assert_never
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from oncely.admin_page.access_log import ShownJob, shown_jobs
 from oncely.admin_page.http_api import (
     READER_GROUPS,
     REPAIRER_GROUPS,
@@ -14,6 +13,8 @@ from oncely.admin_page.http_api import (
     ApiResponse,
     Route,
     Routes,
+    ShownJob,
+    shown_jobs,
 )
 from oncely.admin_page.job_export import MAX_EXPORTED_JOBS, ExportFormat, export_jobs
 from oncely.admin_page.list_query import ListQuery, typed_filters
