@@ -204,7 +204,7 @@ DEGRADED: dict[str, Spoil] = {
         lambda account: account.world.run_to_review("nobody")
     ),
     "1,000+ jobs need review": many_jobs_in_review,
-    "unresolved for 2 hours": forgotten_job,
+    " UTC (2 h ago)": forgotten_job,
 }
 
 

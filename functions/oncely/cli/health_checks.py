@@ -24,7 +24,7 @@ from oncely.contracts.table_schema import Column, ColumnType, IndexSchema, KeySc
 from oncely.core.aws_errors import AWS_ERRORS, error_code
 from oncely.core.job_row import operator_name
 from oncely.core.table_guard import DynamoTableIdentity, blocking_reason
-from oncely.core.text import format_minute
+from oncely.core.text import format_age, format_minute
 from oncely.history.archive import HistoryArchive
 from oncely.operate.own_tables import JOBS, JOBS_SCHEMA, TTL_ATTRIBUTE
 from oncely.plugins.health import Finding, failed, passed, warned
@@ -860,21 +860,15 @@ def check_jobs(deployed: DeployedStack) -> Iterator[Finding]:
     elif deployed.now - oldest > _MAX_UNRESOLVED_AGE:
         yield warned(
             check,
-            f"unresolved for {format_age(oldest, now=deployed.now)}",
+            f"unresolved {_since(oldest, deployed.now)}",
             f"oncely list --status in_progress{here}, then oncely reconcile KEY{here}",
         )
     else:
-        yield passed(check, f"unresolved for {format_age(oldest, now=deployed.now)}")
+        yield passed(check, f"unresolved {_since(oldest, deployed.now)}")
 
 
-def format_age(at: datetime, *, now: datetime) -> str:
-    """Return the time since then, in the largest unit that fits."""
-    seconds = int((now - at).total_seconds())
-    for size, name in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
-        if seconds >= size:
-            count = seconds // size
-            return f"{count} {name}{'s' if count > 1 else ''}"
-    return f"{max(seconds, 0)} s"
+def _since(at: datetime, now: datetime) -> str:
+    return f"since {format_minute(at)} ({format_age(at, now)})"
 
 
 def check_gates(deployed: DeployedStack) -> Iterator[Finding]:
@@ -883,10 +877,10 @@ def check_gates(deployed: DeployedStack) -> Iterator[Finding]:
     here = deployed.connection.cli_options
     paused = [(one, entry) for one in snapshot.pauses.values() if (entry := one.current)]
     for one, entry in paused:
-        age = format_age(entry.at, now=deployed.now)
         yield warned(
             "paused",
-            f"{one.target} for {age} by {operator_name(entry.actor)}: {entry.reason}",
+            f"{one.target} {_since(entry.at, deployed.now)} by {operator_name(entry.actor)}: "
+            f"{entry.reason}",
             f"oncely resume {one.target}{here}",
         )
     if not paused:
@@ -895,7 +889,7 @@ def check_gates(deployed: DeployedStack) -> Iterator[Finding]:
     for name, at in sorted(opened.items()):
         yield warned(
             "circuit",
-            f"{name} has not responded for {format_age(at, now=deployed.now)}",
+            f"{name} has not responded {_since(at, deployed.now)}",
             "no action needed: its jobs wait, and continue when it responds",
         )
     if not opened:
