@@ -29,13 +29,12 @@ if TYPE_CHECKING:
     from oncely.operate.overview import Overview
     from oncely.operate.page_access import TextDigester
     from oncely.operate.pauses import PauseSwitch
-    from oncely.operate.provider_search import ProviderSearch
+    from oncely.operate.provider_queries import ProviderQueries
     from oncely.operate.reject_resender import RejectResender
     from oncely.operate.rejects import RejectedMessages
     from oncely.operate.repairer import Repairer
     from oncely.operate.restore_proofs import ProofRestorer
     from oncely.operate.set_up_table import TableInitializer
-    from oncely.operate.verdict_lookup import VerdictLookup
     from oncely.ports import Ports
     from oncely.publish.publisher import EndedJobPublisher
     from oncely.reconcile.event_intake import EventIntake
@@ -241,11 +240,11 @@ class App:
         return Overview(self)
 
     @cached_property
-    def provider_search(self) -> "ProviderSearch":
-        """The read-only service that finds jobs by the providers' own ids."""
-        from oncely.operate.provider_search import ProviderSearch
+    def provider_queries(self) -> "ProviderQueries":
+        """The read-only service that asks the providers about jobs."""
+        from oncely.operate.provider_queries import ProviderQueries
 
-        return ProviderSearch(self)
+        return ProviderQueries(self)
 
     @cached_property
     def rejected_messages(self) -> "RejectedMessages":
@@ -267,13 +266,6 @@ class App:
         from oncely.operate.operator_sender import OperatorSender
 
         return OperatorSender(self)
-
-    @cached_property
-    def verdict_lookup(self) -> "VerdictLookup":
-        """The read-only service that asks the provider about one job."""
-        from oncely.operate.verdict_lookup import VerdictLookup
-
-        return VerdictLookup(self)
 
     @cached_property
     def payment_auditor(self) -> "PaymentAuditor":

@@ -252,7 +252,7 @@ def test_verdict_lookup_finds_payment_whose_reference_was_lost(*, is_blocked: bo
     add_restored_row(world, fence=1, **IN_REVIEW)
     if is_blocked:
         world.guard = FakeTableGuard(TableBlocked("the table was restored"))
-    answer = str(world.app().verdict_lookup.look_up(KEY))
+    answer = str(world.app().provider_queries.look_up(KEY))
     assert answer == "Stripe lookup: succeeded, charged 12.50 EUR as ch_1"
 
 

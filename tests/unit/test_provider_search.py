@@ -17,7 +17,7 @@ def shop() -> AuditedShop:
 
 
 def search(shop: AuditedShop, text: str) -> SearchResults:
-    return shop.world.app().provider_search.search(text)
+    return shop.world.app().provider_queries.search(text)
 
 
 @pytest.mark.parametrize("text", ["pi_1", "ch_1", "re_1", "dp_1", "cus_7", " pi_1 "])

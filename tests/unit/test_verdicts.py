@@ -205,7 +205,7 @@ def test_lookup_finds_what_our_records_do_not_know() -> None:
     (verdict,) = shop.world.inspector().search("45").verdicts
     assert (verdict.certain, verdict.is_duplicate, verdict.charge_keys) == (True, False, (key,))
 
-    answer = shop.world.app().verdict_lookup.look_up(key)
+    answer = shop.world.app().provider_queries.look_up(key)
     result = run_cli("find", "45", "--lookup", connection=FakeStackConnection(shop.world))
 
     assert answer.outcome == "does not match the job"

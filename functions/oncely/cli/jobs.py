@@ -153,11 +153,11 @@ def find(
     """
     found = stack.app.job_queries.search(text)
     if found.is_empty:
-        found = stack.app.provider_search.search(text)
+        found = stack.app.provider_queries.search(text)
     if json:
         console.print_json(found.to_json())
     elif found.jobs:
-        _print_found(found, stack.app.verdict_lookup.look_up if lookup else None)
+        _print_found(found, stack.app.provider_queries.look_up if lookup else None)
     for row in found.unreadable:
         console.print_line(row.reason, to=console.stderr_console())
     if found.is_empty:

@@ -106,7 +106,7 @@ def pause(request: ApiRequest) -> ApiResponse:
 
 def search_at_providers(request: ApiRequest) -> ApiResponse:
     """Search by an id of a provider, or by a customer's email."""
-    found = get_app().provider_search.search(request.search_text)
+    found = get_app().provider_queries.search(request.search_text)
     return ApiResponse.json(found.to_json(), jobs=shown_jobs(found))
 
 
@@ -115,7 +115,7 @@ def look_up(request: ApiRequest) -> ApiResponse:
     view = get_app().job_queries.get(request.job_key)
     if view is None:
         return ApiResponse.error(HTTPStatus.NOT_FOUND, "job not found: search by order or customer")
-    answer = get_app().verdict_lookup.look_up(view.job.job_key)
+    answer = get_app().provider_queries.look_up(view.job.job_key)
     fields = {"job_key": view.job.job_key, **vars(answer)}
     return ApiResponse.json(fields, jobs=[ShownJob.from_view(view)])
 

@@ -1,28 +1,35 @@
-"""Finds jobs by ids that only the provider has, through the metadata of its objects."""
+"""What only a provider knows: jobs by its own ids, and what became of one job. Changes nothing."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from oncely.contracts.contract import providers_of
+from oncely.core.ask_and_record import lookup_effect
 from oncely.core.effect_outcomes import LookupFailed
 from oncely.core.errors import InvalidRequestError, OncelyError
+from oncely.core.job_row import JobRow
 from oncely.core.keys import MAX_KEY_LENGTH, JobKey, is_job_type
+from oncely.core.table_guard import TableOpen
 from oncely.core.text import support_line
 from oncely.operate.job_queries import MAX_SEARCH_RESULTS, SearchResults
+from oncely.operate.repair_request import LookupAnswer
+from oncely.operate.repairer import lookup_answer
 from oncely.plugins.ledger import HasLedger, PaymentOwner
 from oncely.plugins.provider import AnyProvider
 
 if TYPE_CHECKING:
     from oncely.app import App
 
+_ALWAYS: Final = datetime.max.replace(tzinfo=UTC)
 _NOT_ASKED: Final = (
     "No job has this id in its row, and it is not an id or email that a payment provider knows."
 )
 
 
 @dataclass(frozen=True)
-class ProviderSearch:
+class ProviderQueries:
     """Asks each configured payment provider, with the read-only API key if there is one."""
 
     app: "App"
@@ -74,3 +81,23 @@ class ProviderSearch:
                 yield JobKey(one.job_label or "")
             elif one.ref is not None:  # the label is a digest
                 yield from self.app.ports.job_index.by_reference(one.ref, limit=1)
+
+    def look_up(self, key: str) -> LookupAnswer:
+        """Return what the provider says about a job now, whatever its status.
+
+        That includes refunds, disputes and second charges.
+        """
+        row = self.app.ports.job_store().get(JobKey(key))
+        if row is None:
+            raise InvalidRequestError(f"no job {key[:200]!r}: search by order or customer")
+        contract_type, message = self.app.registry.parse_row(row)
+        contract = contract_type(self.app.ports, row.provider)
+        outcome = lookup_effect(row, contract, message, self._table(row)).outcome
+        return lookup_answer(contract.policy.profile.name, outcome)
+
+    def _table(self, row: JobRow) -> TableOpen:
+        """The job table. If it cannot be checked, a restore may have lost what the job did."""
+        table = self.app.ports.table_guard.check()
+        if isinstance(table, TableOpen):
+            return table
+        return TableOpen(deployment=row.deployment, replays_until=_ALWAYS)
