@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from oncely.cli.errors import CommandError
-from oncely.cli.new_job import JobTemplate, add_to_list
 from oncely.cli.project import JobList
+from oncely.cli.scaffold import JobTemplate, add_to_list
 from oncely.core.profiles import RetrySafety
 from oncely_local.engine import REPOSITORY
 from tests.support.cli import run_cli

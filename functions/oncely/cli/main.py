@@ -14,17 +14,16 @@ from oncely.cli import (
     contracts,
     doctor,
     erase,
-    init,
     jobs,
     local_stack,
     lock,
-    new_job,
     pause,
     reconcile,
     redrive,
     rejects,
     repair,
     restore_proofs,
+    scaffold,
     send,
 )
 from oncely.cli.console import print_error
@@ -130,8 +129,8 @@ app.command(rich_help_panel=_OPERATE)(pause.pause)
 app.command(rich_help_panel=_OPERATE)(pause.resume)
 app.command(rich_help_panel=_OPERATE)(erase.erase)
 app.command("restore-proofs", rich_help_panel=_OPERATE)(restore_proofs.restore_proofs)
-app.command(rich_help_panel=_DEVELOP)(init.init)
-app.command("new-job", rich_help_panel=_DEVELOP)(new_job.new_job)
+app.command(rich_help_panel=_DEVELOP)(scaffold.init)
+app.command("new-job", rich_help_panel=_DEVELOP)(scaffold.new_job)
 app.command(rich_help_panel=_DEVELOP)(lock.lock)
 for command in (local_stack.demo, local_stack.local):
     app.command(
