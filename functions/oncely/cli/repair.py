@@ -74,30 +74,18 @@ def repair(
     - `oncely repair payment.charge:order_18452 mark-failed --reason declined --dry-run`
     - `oncely repair receipt.send:order_18452 reschedule --at 2026-12-07T09:00:00Z --reason moved`
     """
-    from oncely.core.keys import JobKey
-    from oncely.operate.repair_request import RepairRequest
-
-    identity = caller_identity(stack)
-    actor = actor_name(identity, name)
-    if (view := stack.app.job_queries.get(key)) is None:
-        raise job_not_found(key)
-    if not json:
-        print_details(view.to_json())
-    _require_allowed(view, action, as_json=json)
-    if not (yes or dry_run):
-        console.confirm(f"Repair this job as {actor}?")
-    request = RepairRequest(
-        key=JobKey(key),
-        repair=action,
-        version=view.job.version,
+    _change_job(
+        stack,
+        key,
+        action,
         reason=reason,
         reference=provider_ref,
         run_at=at,
-        actor=actor,
-        signed_in_as=identity,
         dry_run=dry_run,
+        yes=yes,
+        name=name,
+        json=json,
     )
-    apply_repair(stack.app, request, as_json=json)
 
 
 @with_stack
@@ -119,29 +107,62 @@ def cancel(
     Examples:
     - `oncely cancel payment.charge:order_18452 --reason 'ordered twice'`
     """
+    action = Repair.CANCEL
+    _change_job(
+        stack, key, action, reason=reason, dry_run=dry_run, yes=yes, name=name, json=json, new=True
+    )
+
+
+def _change_job(
+    stack: StackConnection,
+    key: str,
+    action: Repair,
+    *,
+    reason: str,
+    dry_run: bool,
+    yes: bool,
+    name: str | None,
+    json: bool,
+    reference: str | None = None,
+    run_at: datetime | None = None,
+    new: bool = False,
+) -> None:
+    """Show a job, confirm and apply. With `new`, the key may be one that no job has yet."""
     from oncely.core.keys import JobKey
     from oncely.operate.repair_request import NO_VERSION, RepairRequest
 
     identity = caller_identity(stack)
     actor = actor_name(identity, name)
-    if (view := stack.app.job_queries.get(key)) is None:
-        _warn_about_new_key(stack.app, key)
-    else:
+    if (view := stack.app.job_queries.get(key)) is not None:
         if not json:
             print_details(view.to_json())
-        _require_allowed(view, Repair.CANCEL, as_json=json)
+        _require_allowed(view, action, as_json=json)
+    elif new:
+        _warn_about_new_key(stack.app, key)
+    else:
+        raise job_not_found(key)
     if not (yes or dry_run):
-        console.confirm(f"Cancel this job as {actor}?")
+        console.confirm(f"{'Cancel' if new else 'Repair'} this job as {actor}?")
     request = RepairRequest(
         key=JobKey(key),
-        repair=Repair.CANCEL,
+        repair=action,
         version=NO_VERSION if view is None else view.job.version,
         reason=reason,
+        reference=reference,
+        run_at=run_at,
         actor=actor,
         signed_in_as=identity,
         dry_run=dry_run,
     )
-    apply_repair(stack.app, request, as_json=json)
+    after, details = repair_or_fail(stack.app, request)
+    shown = stack.app.job_queries.view(after)
+    if json:
+        console.print_json({"job": shown.to_json(), **details.to_json(), "dry_run": dry_run})
+        return
+    console.print_line("")
+    console.print_line(str(details))
+    became = "Dry run: nothing was changed. The job would be" if dry_run else "The job is now"
+    console.print_line(f"{became} {after.status.label}. {shown.headline}")
 
 
 def _warn_about_new_key(app: "App", key: str) -> None:
@@ -162,21 +183,6 @@ def _warn_about_new_key(app: "App", key: str) -> None:
         style="yellow",
         to=console.stderr_console(),
     )
-
-
-def apply_repair(app: "App", request: "RepairRequest", *, as_json: bool) -> None:
-    """Apply a repair, and print the job after it."""
-    after, details = repair_or_fail(app, request)
-    view = app.job_queries.view(after)
-    if as_json:
-        result = {"job": view.to_json(), **details.to_json(), "dry_run": request.dry_run}
-        console.print_json(result)
-        return
-    console.print_line("")
-    console.print_line(str(details))
-    would = "Dry run: nothing was changed. The job would be"
-    became = would if request.dry_run else "The job is now"
-    console.print_line(f"{became} {after.status.label}. {view.headline}")
 
 
 def repair_or_fail(app: "App", request: "RepairRequest") -> "tuple[JobRow, RepairDetails]":
