@@ -126,12 +126,27 @@ class Eraser:
         """
         self._require_declared_table()
         planned = (*done.erased, *done.marked) if dry_run else ()
-        redact = _Redaction(self, person, self._erased(planned), operator_actor(actor), dry_run)
+        logged = self._erased(planned)
+        found: set[JobKey] = set()  # matched by id, not in the log before
+
+        def redact(line: Mapping[str, Any]) -> Mapping[str, Any]:
+            if logged.includes_line(line):
+                return proof_of_line(line)
+            if not person.is_owner_of(line):
+                return line
+            # The row of a matching job may have expired, so that only its history is left. It is
+            # recorded first: a backup of the table may still hold the row.
+            key = JobKey(line["job_key"])
+            if not dry_run and key not in found:
+                self.record_job(key, operator_actor(actor))
+            found.add(key)
+            return proof_of_line(line)
+
         for had_data in self.app.ports.erasable_archive.redact_history(redact, dry_run=dry_run):
             history = done.history + had_data
             done = replace(done, history_read=done.history_read + 1, history=history)
             self.report(done)
-        erased = self._erased((*planned, *redact.found))
+        erased = self._erased((*planned, *found))
 
         def matches(reject: Mapping[str, Any]) -> bool:
             texts = [str(value) for value in reject.values()]  # the reason quotes business rows
@@ -278,33 +293,6 @@ class Eraser:
             return contract.key(message)
         except (InvalidInputError, ValueError, LookupError, TypeError, AttributeError):
             return None
-
-
-@dataclass(frozen=True)
-class _Redaction:
-    """Turns lines of erased jobs into proofs.
-
-    The row of a matching job may have expired, so that only its history is left. It is
-    recorded first: a backup of the table may still hold the row.
-    """
-
-    eraser: Eraser
-    person: Person
-    erased: ErasedJobs
-    actor: str
-    dry_run: bool
-    found: set[JobKey] = field(default_factory=set)  # matched by id, not yet in the log
-
-    def __call__(self, line: Mapping[str, Any]) -> Mapping[str, Any]:
-        if self.erased.includes_line(line):
-            return proof_of_line(line)
-        if not self.person.is_owner_of(line):
-            return line
-        key = JobKey(line["job_key"])
-        if not self.dry_run and key not in self.found:
-            self.eraser.record_job(key, self.actor)
-        self.found.add(key)
-        return proof_of_line(line)
 
 
 @dataclass(kw_only=True)
