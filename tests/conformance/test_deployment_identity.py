@@ -18,7 +18,6 @@ from oncely.core.table_guard import (
     TableIdentity,
     blocking_reason,
 )
-from oncely.operate.set_up_table import SetupResult
 from oncely.reconcile.due_index import DueIndex
 from tests.support.dynamo import DynamoFixture
 from tests.support.engines import COMPLETE_ENGINES, EngineKind
@@ -33,14 +32,14 @@ def table(dynamo: DynamoFixture) -> DynamoTableIdentity:
     return DynamoTableIdentity(dynamo.client, dynamo.jobs_table)
 
 
-def set_up(dynamo: DynamoFixture) -> SetupResult:
+def set_up(dynamo: DynamoFixture) -> bool:
     return dynamo.app().table_initializer.run()
 
 
 def test_new_table_gets_identity_once(dynamo: DynamoFixture) -> None:
-    assert set_up(dynamo) is SetupResult.CREATED
+    assert set_up(dynamo)
     first = table(dynamo).identity()
-    assert set_up(dynamo) is SetupResult.ALREADY_SET_UP
+    assert not set_up(dynamo)
 
     assert first is not None
     assert table(dynamo).identity() == first
@@ -56,7 +55,7 @@ def test_new_table_gets_identity_once(dynamo: DynamoFixture) -> None:
 def test_non_empty_table_gets_no_identity(dynamo: DynamoFixture) -> None:
     item = {"job_key": {"S": "payment.charge:order_1"}}
     dynamo.admin.put_item(TableName=dynamo.jobs_table, Item=item)
-    assert set_up(dynamo) is SetupResult.NOT_EMPTY
+    assert not set_up(dynamo)
     assert table(dynamo).identity() is None
 
 
@@ -80,7 +79,7 @@ def test_concurrent_setups_create_one_identity(dynamo: DynamoFixture) -> None:
     apps = [dynamo.app(dynamo.separate_client()) for _ in range(8)]
     with ThreadPoolExecutor(8) as pool:
         done = list(pool.map(lambda app: app.table_initializer.run(), apps))
-    assert sorted(done).count(SetupResult.CREATED) == 1
+    assert done.count(True) == 1
 
 
 def test_identity_is_replaced_only_when_unchanged_since_read(dynamo: DynamoFixture) -> None:
@@ -125,7 +124,7 @@ def test_restored_table_id_differs_from_identity_item(dynamo: DynamoFixture) -> 
     assert item is not None
     assert item.table_id != facts.table_id
     assert "was restored or copied" in (blocking_reason(item, facts, now=NOW) or "")
-    assert set_up(dynamo) is SetupResult.ALREADY_SET_UP
+    assert not set_up(dynamo)
 
 
 def test_identity_is_not_listed_counted_or_due(dynamo: DynamoFixture) -> None:

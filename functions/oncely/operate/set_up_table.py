@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from oncely.core.errors import OncelyError
@@ -14,14 +13,6 @@ if TYPE_CHECKING:
 # Names of a plan: the deployment of the rows, and the job table.
 DEPLOYMENT: Final = "deployment"
 JOB_TABLE: Final = "tables.jobs"
-
-
-class SetupResult(StrEnum):
-    """The result of a first setup."""
-
-    CREATED = "made"  # the table was empty, and has an identity now
-    ALREADY_SET_UP = "there"  # it already has an identity, which the guard checks
-    NOT_EMPTY = "not_empty"  # rows without an identity: only `oncely restore-proofs` may declare it
 
 
 class IdentityChangedError(OncelyError):
@@ -74,18 +65,21 @@ class TableInitializer:
         _refuse_change(DEPLOYMENT, expected, identity.deployment)
         return identity.deployment
 
-    def run(self) -> SetupResult:
+    def run(self) -> bool:
+        """Write the identity of an empty table. Returns False if the table keeps what it has.
+
+        Only `oncely restore-proofs` may declare a table that has rows and no identity.
+        """
         if self.table.identity() is not None:
-            return SetupResult.ALREADY_SET_UP
+            return False  # the guard checks it
         if not self.table.is_empty():
-            return SetupResult.NOT_EMPTY
+            return False
         made = TableIdentity(
             deployment=self.new_identity(),
             table_id=self.table.facts().table_id,
             tag_key=self.new_identity() + self.new_identity(),
         )
-        created = self.table.write(made, replacing=None)
-        return SetupResult.CREATED if created else SetupResult.ALREADY_SET_UP
+        return self.table.write(made, replacing=None)
 
 
 def _refuse_change(name: str, expected: str, actual: str) -> None:
