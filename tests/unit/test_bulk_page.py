@@ -114,7 +114,7 @@ def test_run_is_described_without_repairing_anything(page: Page, world: InMemory
     ("route", "body", "reason"),
     [
         (START, {**ASKED, "repair": "lookup"}, "job by job"),
-        (START, {**ASKED, "repair": "charge"}, "unknown repair"),
+        (START, {**ASKED, "repair": "charge"}, "repair: Input should be 'lookup'"),
         (START, {**ASKED, "since": "soon"}, "a time is ISO text"),
         (START, {**ASKED, "actor": "eve"}, "invalid bulk request: actor"),
         (START, {**ASKED, "customer_id": "nobody", "dry_run": False}, "a bulk run has 1 to"),

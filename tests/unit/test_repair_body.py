@@ -44,7 +44,10 @@ def test_reference_is_stripped_and_none_when_blank(reference: str | None, kept: 
         (json.dumps({**BODY, "version": "3"}), "invalid repair request: version: Input"),
         (json.dumps({**BODY, "dry_run": "no"}), "invalid repair request: dry_run: Input"),
         (json.dumps({**BODY, "actor": "eve"}), "invalid repair request: actor: Extra inputs"),
-        (json.dumps({**BODY, "repair": "charge"}), "unknown repair: use one of lookup"),
+        (
+            json.dumps({**BODY, "repair": "charge"}),
+            "invalid repair request: repair: Input should be 'lookup'",
+        ),
     ],
 )
 def test_invalid_body_names_wrong_field(body: str, why: str) -> None:

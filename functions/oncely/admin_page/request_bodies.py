@@ -1,7 +1,7 @@
 """The JSON bodies of requests that change jobs or pauses, validated."""
 
 from datetime import datetime
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -10,6 +10,7 @@ from oncely.core.errors import InvalidRequestError
 from oncely.core.keys import JobKey
 from oncely.core.repairs import Repair
 from oncely.core.text import MAX_REASON_LENGTH, parse_time
+from oncely.gates.rules import PauseAction
 from oncely.operate.bulk_repairer import BulkFilter, BulkRepairer, BulkSelection, SelectedJob
 from oncely.operate.job_lists import RowFilter
 from oncely.operate.repair_request import RepairRequest
@@ -39,7 +40,7 @@ class RepairBody(RequestBody):
     """The job and the version the operator saw, the repair, and the reason."""
 
     key: str
-    repair: str
+    repair: Repair
     version: int
     reason: str
     reference: str | None = None
@@ -47,11 +48,9 @@ class RepairBody(RequestBody):
     dry_run: bool = False
 
     def to_request(self, *, actor: str) -> RepairRequest:
-        if self.repair not in set(Repair):
-            raise InvalidRequestError(f"unknown repair: use one of {', '.join(Repair)}")
         return RepairRequest(
             key=JobKey(self.key),
-            repair=Repair(self.repair),
+            repair=self.repair,
             version=self.version,
             reason=self.reason,
             actor=actor,
@@ -75,7 +74,7 @@ class PauseBody(RequestBody):
 
     request_name = "pause"
     target: str
-    action: Literal["pause", "resume"]
+    action: PauseAction
     reason: str = ""
 
 
@@ -96,7 +95,7 @@ class BulkStartBody(RequestBody):
     """
 
     request_name = "bulk"
-    repair: str
+    repair: Repair
     reason: str
     status: str | None = None
     job_type: str | None = None
@@ -108,19 +107,13 @@ class BulkStartBody(RequestBody):
     expected_jobs: int | None = None
     dry_run: bool = True  # nothing is changed unless the page says so
 
-    def to_repair(self) -> Repair:
-        if self.repair not in set(Repair):
-            raise InvalidRequestError(f"unknown repair: use one of {', '.join(Repair)}")
-        return Repair(self.repair)
-
     def to_selection(self, bulk: BulkRepairer) -> BulkSelection:
         """Select the requested jobs now."""
-        repair = self.to_repair()
         if self.chosen is None:
-            selection = bulk.select(repair, self.to_filter())
+            selection = bulk.select(self.repair, self.to_filter())
         else:
             jobs = [SelectedJob(JobKey(one.key), one.version) for one in self.chosen]
-            selection = bulk.select_jobs(repair, jobs)
+            selection = bulk.select_jobs(self.repair, jobs)
         if self.expected_jobs not in {None, len(selection.jobs)}:
             raise InvalidRequestError(
                 f"{len(selection.jobs)} jobs match now, not {self.expected_jobs}: preview again"

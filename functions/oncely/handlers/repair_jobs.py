@@ -31,7 +31,6 @@ from oncely.core.effect_outcomes import Json
 from oncely.core.errors import InvalidRequestError
 from oncely.core.job_row import JobRow
 from oncely.core.text import format_time
-from oncely.gates.rules import PauseAction
 from oncely.handlers.lambda_init import once_with_app
 from oncely.handlers.telemetry import instrumented, telemetry
 from oncely.operate.job_view import JobView
@@ -98,8 +97,7 @@ def repair(request: ApiRequest) -> ApiResponse:
 def pause(request: ApiRequest) -> ApiResponse:
     """Pause or resume a job type, a queue or a provider as the signed-in operator."""
     body, actor = PauseBody.parse(request.body), request.require_user.name
-    action = PauseAction(body.action)
-    done = get_app().pause_switch.change(body.target, action, actor=actor, reason=body.reason)
+    done = get_app().pause_switch.change(body.target, body.action, actor=actor, reason=body.reason)
     telemetry().pause_changed(done.pause, actor=actor)
     return ApiResponse.json({"target": done.pause.target, "paused": done.pause.current is not None})
 
