@@ -1,12 +1,14 @@
 """`oncely send`: one job per message, however often it is sent."""
 
+import json as json_text
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -16,15 +18,25 @@ from oncely.cli.errors import CommandError, ExitCode, usage_error
 from oncely.cli.options import JsonOption, parse_duration, with_stack
 from oncely.cli.project import project_jobs
 from oncely.cli.stack_connection import StackConnection, caller_identity
+from oncely.core.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from oncely.cli.messages import InputMessage
+    from oncely.contracts.contract import AnyContract
+    from oncely.contracts.registry import ContractRegistry
     from oncely.operate.operator_sender import SendResult
 
 # The rows of a chunk are written concurrently. An interrupted command prints no result for one.
 _CHUNK_SIZE: Final = 100
 _MAX_ERRORS_SHOWN: Final = 10
 _REASON: Final = "sent from the command line"
+
+
+@dataclass(frozen=True)
+class InputMessage:
+    """A valid message and where it was read."""
+
+    body: Mapping[str, object]
+    source: str
 
 
 class SendOutcome(StrEnum):
@@ -99,9 +111,8 @@ def send(
         raise typer.Exit(ExitCode.ACTION_NEEDED)
 
 
-def _read(words: Sequence[str], file: Path | None) -> "list[InputMessage]":
+def _read(words: Sequence[str], file: Path | None) -> list[InputMessage]:
     """Return every message. If one is invalid, print the errors and send none."""
-    from oncely.cli.messages import MessageError, parse_arguments, validate_messages
     from oncely.contracts.registry import ContractRegistry
 
     if bool(words) == (file is not None):
@@ -110,21 +121,62 @@ def _read(words: Sequence[str], file: Path | None) -> "list[InputMessage]":
     if file is not None:
         bodies = list(_lines(file))
     else:
-        texts = parse_arguments(words, registry)
+        texts = _parse_arguments(words, registry)
         alone = len(texts) == 1
         bodies = [
             ("the message" if alone else f"message {number}", body)
             for number, body in enumerate(texts, start=1)
         ]
-    found = list(validate_messages(bodies, registry))
-    errors = [one for one in found if isinstance(one, MessageError)]
-    if errors and len(found) == 1:
-        raise CommandError(f"{sentence(errors[0].reason)} Nothing was sent.")
-    for error in errors[:_MAX_ERRORS_SHOWN]:
-        console.print_error(f"{error.source}: {error.reason}")
+    messages: list[InputMessage] = []
+    errors: list[str] = []
+    for source, body in bodies:
+        # As its worker would parse it.
+        try:
+            contract, message = registry.parse_body(body)
+            contract.key(message)
+        except InvalidInputError as error:
+            if len(bodies) == 1:
+                raise CommandError(f"{sentence(str(error))} Nothing was sent.") from error
+            errors.append(f"{source}: {error}")
+        else:
+            messages.append(InputMessage(message.to_sent_dict(), source))
+    for line in errors[:_MAX_ERRORS_SHOWN]:
+        console.print_error(line)
     if errors:
-        raise CommandError(f"{len(errors)} of {len(found)} messages are invalid. Nothing was sent.")
-    return [one for one in found if not isinstance(one, MessageError)]
+        raise CommandError(
+            f"{len(errors)} of {len(bodies)} messages are invalid. Nothing was sent."
+        )
+    return messages
+
+
+def _parse_arguments(words: Sequence[str], registry: "ContractRegistry") -> list[str]:
+    """Return JSON arguments unchanged, or build one message from a job type and its fields."""
+    if words[0].lstrip().startswith("{"):
+        return list(words)
+    return [json_text.dumps(_message(registry.contract(words[0]), words[1:]))]
+
+
+def _message(contract: "type[AnyContract]", fields: Sequence[str]) -> dict[str, object]:
+    schema: dict[str, Any] = contract.message.model_json_schema()
+    known: dict[str, dict[str, Any]] = schema["properties"]
+    message: dict[str, object] = {"job": contract.job_type, "v": known["v"].get("const", 1)}
+    for field in fields:
+        name, equals, value = field.partition("=")
+        if not equals:
+            raise usage_error(f"Invalid field {field!r}: write name=value, such as order_id=18452.")
+        message[name] = _parse_value(value, known.get(name, {}))
+    return message
+
+
+def _parse_value(value: str, field: Mapping[str, Any]) -> object:
+    """Convert to the contract's type: an order id stays text, an amount becomes a number."""
+    json_types = {one.get("type") for one in (field, *field.get("anyOf", ()))}
+    if "string" in json_types or not json_types - {None, "null"}:
+        return value
+    try:
+        return json_text.loads(value)
+    except (ValueError, RecursionError):
+        return value  # the contract's validation reports it
 
 
 def _lines(file: Path) -> Iterator[tuple[str, str]]:
@@ -151,7 +203,7 @@ def _classify(result: "SendResult") -> SendOutcome:
 
 
 def _print_outcome(
-    message: "InputMessage", result: "SendResult", outcome: SendOutcome, *, as_json: bool
+    message: InputMessage, result: "SendResult", outcome: SendOutcome, *, as_json: bool
 ) -> None:
     if as_json:
         told = {"job_key": result.job_key, "outcome": outcome, "status": result.status}
@@ -164,7 +216,7 @@ def _print_outcome(
     console.stdout_console().print(line, soft_wrap=True)
 
 
-def _explain(message: "InputMessage", result: "SendResult", outcome: SendOutcome) -> str:
+def _explain(message: InputMessage, result: "SendResult", outcome: SendOutcome) -> str:
     match outcome:
         case SendOutcome.WAITS:
             return f"for a second operator: {result.waits}"
