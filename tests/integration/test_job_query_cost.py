@@ -14,6 +14,7 @@ from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey, job_key
 from oncely.core.lifecycle import UNRESOLVED, Status
 from oncely.core.row_items import serialize_job
+from oncely.operate.job_lists import JobFilter
 from oncely.operate.job_queries import MAX_COUNT, JobQueries
 from oncely.operate.overview import MAX_REVIEWS
 from tests.support.bulk_rows import write_rows
@@ -143,11 +144,11 @@ def measure_reads(read_counter: ReadCounter) -> dict[str, float]:
         "customer": lambda i: i.search("customer_7").jobs[0],
         "reference": lambda i: i.search("pi_7").jobs[0],
         "counts": lambda i: i.counts(),
-        "page": lambda i: i.list_page(status="failed").jobs[24],
-        "review page": lambda i: i.list_page(status="needs_review").jobs[4],
-        "overview": lambda i: i.list_page(status="failed", limit=MAX_REVIEWS).jobs[99],
+        "page": lambda i: i.list_page(JobFilter(status="failed")).jobs[24],
+        "review page": lambda i: i.list_page(JobFilter(status="needs_review")).jobs[4],
+        "overview": lambda i: i.list_page(JobFilter(status="failed"), limit=MAX_REVIEWS).jobs[99],
         "second page": lambda i: i.list_page(
-            status="failed", cursor=i.list_page(status="failed").cursor
+            JobFilter(status="failed"), cursor=i.list_page(JobFilter(status="failed")).cursor
         ).jobs[24],
     }
     counts = {name: read_counter.count_reads(look) for name, look in looks.items()}

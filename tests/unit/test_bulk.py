@@ -17,13 +17,12 @@ from oncely.core.lifecycle import Event, Status
 from oncely.core.repairs import Repair
 from oncely.operate.bulk_repairer import (
     MAX_BULK_JOBS,
-    BulkFilter,
     BulkOutcome,
     BulkResult,
     BulkRun,
     SelectedJob,
 )
-from oncely.operate.job_lists import RowFilter
+from oncely.operate.job_lists import JobFilter
 from tests.support.cli import FakeStackConnection, run_cli
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 
@@ -50,7 +49,7 @@ def key(number: int, attempt: int = 1) -> JobKey:
 
 def start(world: InMemoryStack, repair: Repair = Repair.RESUBMIT, **wanted: Any) -> BulkRun:  # noqa: ANN401  # filters by name
     bulk = world.app().bulk_repairer
-    selection = bulk.select(repair, BulkFilter(**wanted))
+    selection = bulk.select(repair, JobFilter(**wanted))
     return bulk.start(selection, reason=REASON, actor="ada")
 
 
@@ -193,9 +192,9 @@ def test_unreachable_job_does_not_stop_others_and_is_continued() -> None:
         ({}, {0, 1, 2, 3}),
         ({"job_type": "payment.charge"}, {0, 1, 2, 3}),
         ({"job_type": "receipt.send"}, set()),
-        ({"rows": RowFilter(error="CARD was declined")}, set()),
-        ({"rows": RowFilter(error="DECLINED")}, {0, 1, 2, 3}),
-        ({"rows": RowFilter(customer_id="customer_7")}, {0, 1}),
+        ({"error": "CARD was declined"}, set()),
+        ({"error": "DECLINED"}, {0, 1, 2, 3}),
+        ({"customer_id": "customer_7"}, {0, 1}),
         ({"since": timedelta(minutes=-6)}, {0, 1, 2, 3}),
         ({"since": timedelta(minutes=-1)}, set()),
         ({"until": timedelta(minutes=-6)}, set()),
@@ -215,7 +214,7 @@ def test_filters_select_by_type_status_reason_time_and_customer(
         k: now + v if isinstance(v, timedelta) else v for k, v in wanted.items()
     }
 
-    found = world.app().bulk_repairer.select(Repair.RESUBMIT, BulkFilter(**times))
+    found = world.app().bulk_repairer.select(Repair.RESUBMIT, JobFilter(**times))
 
     if "since" in wanted and wanted["since"] == timedelta(minutes=-1):
         selected = {2, 3}
@@ -224,7 +223,7 @@ def test_filters_select_by_type_status_reason_time_and_customer(
 
 def test_job_that_does_not_allow_repair_is_counted_with_reason() -> None:
     world = declined(2)
-    found = world.app().bulk_repairer.select(Repair.RESEND, BulkFilter(status="failed"))
+    found = world.app().bulk_repairer.select(Repair.RESEND, JobFilter(status="failed"))
     assert found.jobs == ()
     ((reason, count),) = found.refused.items()
     assert (count, "only a ready job" in reason) == (2, True)
@@ -235,7 +234,7 @@ def test_preview_changes_nothing_and_shows_few_examples() -> None:
     bulk = world.app().bulk_repairer
     before = dict(world.store.jobs)
 
-    selection = bulk.select(Repair.RESUBMIT, BulkFilter())
+    selection = bulk.select(Repair.RESUBMIT, JobFilter())
     previews = bulk.preview(selection, reason=REASON, actor="ada")
 
     assert (len(selection.jobs), len(previews)) == (9, 5)
@@ -246,7 +245,7 @@ def test_preview_changes_nothing_and_shows_few_examples() -> None:
 @pytest.mark.parametrize("repair", [Repair.LOOK_UP, Repair.REOPEN, Repair.MARK_FINISHED])
 def test_repair_of_single_jobs_is_refused_in_bulk(repair: Repair) -> None:
     with pytest.raises(InvalidRequestError, match="job by job"):
-        InMemoryStack().app().bulk_repairer.select(repair, BulkFilter())
+        InMemoryStack().app().bulk_repairer.select(repair, JobFilter())
 
 
 def test_run_is_bounded() -> None:

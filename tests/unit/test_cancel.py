@@ -15,6 +15,7 @@ from oncely.core.outcomes import RunOutcome
 from oncely.core.profiles import RetryPolicy, RetrySafety
 from oncely.core.repairs import Repair, check_cancel
 from oncely.core.table_guard import TableOpen
+from oncely.operate.job_lists import JobFilter
 from oncely.operate.repair_request import (
     NO_VERSION,
     BusinessRowConflict,
@@ -130,7 +131,7 @@ def test_absent_key_becomes_cancelled_row(world: InMemoryStack) -> None:
     enqueued_again = world.enqueuer().enqueue(charge_message())
     assert (enqueued_again.created, enqueued_again.status) == (False, Status.CANCELLED)
     assert world.payments.calls == []
-    assert world.inspector().list_page(status="cancelled").jobs[0].job == job
+    assert world.inspector().list_page(JobFilter(status="cancelled")).jobs[0].job == job
 
 
 def test_absent_key_is_not_cancelled_when_message_came_first(world: InMemoryStack) -> None:

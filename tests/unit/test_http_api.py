@@ -23,7 +23,7 @@ from oncely.core.errors import (
     UnavailableError,
     UnreadableRowError,
 )
-from oncely.operate.job_lists import ALL_ROWS
+from oncely.operate.job_lists import ALL_JOBS
 
 ADA = {"username": "ada"}
 
@@ -178,9 +178,8 @@ def test_invalid_list_query_is_rejected(query: dict[str, str]) -> None:
 
 def test_empty_list_parameter_counts_as_missing() -> None:
     names = ("status", "type", "from", "to", "error", "customer", "cursor")
-    missing = dict.fromkeys(("status", "job_type", "since", "until", "cursor"))
     parsed = ListQuery.from_query_string(dict.fromkeys(names, ""))
-    assert vars(parsed) == {**missing, "rows": ALL_ROWS, "limit": 25}
+    assert parsed == ListQuery(wanted=ALL_JOBS, cursor=None, limit=25)
 
 
 @pytest.mark.parametrize("time", ["0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59"])

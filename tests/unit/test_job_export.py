@@ -14,6 +14,7 @@ from oncely.admin_page.job_export import COLUMNS, ExportFormat, JobExport, escap
 from oncely.core.errors import InvalidRequestError
 from oncely.core.keys import JobKey
 from oncely.operate import job_queries as inspect
+from oncely.operate.job_lists import JobFilter
 from tests.support.fakes import START
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.unit.job_view_fixtures import world_with_paid_job
@@ -32,7 +33,7 @@ def test_cell_is_never_formula(value: str | int | None, shown: str) -> None:
 
 
 def finished_pages(world: InMemoryStack, job_type: str | None = None) -> Iterator[inspect.JobPage]:
-    return world.inspector().iter_pages(status="finished", job_type=job_type)
+    return world.inspector().iter_pages(JobFilter(status="finished", job_type=job_type))
 
 
 def paid_job_in_history(order_id: str = "1", **changes: object) -> InMemoryStack:

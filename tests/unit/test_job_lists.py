@@ -14,7 +14,7 @@ from oncely.core.lifecycle import ATTENTION, Event, Status
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.operate import job_queries as inspect
 from oncely.operate.job_index import JobIndex, JobListEntry, UnreadableRow
-from oncely.operate.job_lists import ListCursor
+from oncely.operate.job_lists import JobFilter, ListCursor
 from oncely.operate.own_tables import JOBS
 from tests.support.fakes import START
 from tests.support.in_memory_stack import InMemoryStack, charge_message
@@ -26,19 +26,20 @@ def test_window_that_ends_before_it_begins_is_rejected() -> None:
     inspector, before = many_reviews(1).inspector(), START - timedelta(seconds=1)
 
     with pytest.raises(InvalidRequestError, match="ends before it begins"):
-        inspector.list_page(since=START, until=before)
+        inspector.list_page(JobFilter(since=START, until=before))
     with pytest.raises(InvalidRequestError, match="ends before it begins"):
-        list(inspector.iter_pages(since=START, until=before))
+        list(inspector.iter_pages(JobFilter(since=START, until=before)))
 
 
-def read_all_pages(world: InMemoryStack, **asked: Any) -> list[list[JobRow]]:  # noqa: ANN401  # arguments of a page
+def read_all_pages(world: InMemoryStack, *, limit: int, **wanted: Any) -> list[list[JobRow]]:  # noqa: ANN401  # fields of a filter
     pages: list[list[JobRow]] = []
+    jobs, cursor = JobFilter(**{"status": "needs_review", **wanted}), None
     while len(pages) < 20:
-        page = world.inspector().list_page(**{"status": "needs_review", **asked})
+        page = world.inspector().list_page(jobs, cursor=cursor, limit=limit)
         pages.append([view.job for view in page.jobs])
         if page.cursor is None:
             return pages
-        asked["cursor"] = page.cursor
+        cursor = page.cursor
     raise AssertionError("the list never ends")
 
 
@@ -54,12 +55,14 @@ def test_pages_show_every_job_once_despite_equal_times(apart: timedelta) -> None
 
 def test_page_continues_when_last_job_has_left_list() -> None:
     world = many_reviews(30)
-    first = world.inspector().list_page(status="needs_review", limit=10)
+    first = world.inspector().list_page(JobFilter(status="needs_review"), limit=10)
     last = first.jobs[-1].job
     gone = last.apply(Event.RESOLVE_FAILED, now=START + timedelta(days=1), actor="ada", reason="x")
     world.store.jobs[last.job_key] = gone
 
-    second = world.inspector().list_page(status="needs_review", limit=10, cursor=first.cursor)
+    second = world.inspector().list_page(
+        JobFilter(status="needs_review"), limit=10, cursor=first.cursor
+    )
 
     assert second.jobs[0].job.job_key == "payment.charge:order_19"
 
@@ -75,18 +78,18 @@ def test_job_with_stale_index_status_is_left_out() -> None:
     world.store.jobs[key] = replace(world.store.jobs[key], status=Status.FAILED)
     lagging = world.app(job_index=_LaggingIndex(world.store.client, JOBS)).job_queries
 
-    assert len(lagging.list_page(status="needs_review").jobs) == 2
-    assert [len(page.jobs) for page in lagging.iter_pages(status="needs_review")] == [2]
+    assert len(lagging.list_page(JobFilter(status="needs_review")).jobs) == 2
+    assert [len(page.jobs) for page in lagging.iter_pages(JobFilter(status="needs_review"))] == [2]
 
 
 def test_list_filters_by_job_type_and_time() -> None:
     world = many_reviews(60)
 
-    pushes = world.inspector().list_page(job_type="sync.push")
+    pushes = world.inspector().list_page(JobFilter(job_type="sync.push"))
     since, until = (START + timedelta(seconds=seconds) for seconds in (5, 7))
 
     assert [view.job.job_type for view in pushes.jobs] == ["sync.push"] * 6
-    assert len(world.inspector().list_page(since=since, until=until).jobs) == 3
+    assert len(world.inspector().list_page(JobFilter(since=since, until=until)).jobs) == 3
 
 
 def test_rare_job_type_costs_page_bounded_number_of_reads(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,7 +100,7 @@ def test_rare_job_type_costs_page_bounded_number_of_reads(monkeypatch: pytest.Mo
 
 
 def test_whole_list_is_returned_page_by_page() -> None:
-    pages = list(many_reviews(250).inspector().iter_pages(status="needs_review"))
+    pages = list(many_reviews(250).inspector().iter_pages(JobFilter(status="needs_review")))
     assert [len(page.jobs) for page in pages] == [100, 100, 50]
     assert len({view.job.job_key for page in pages for view in page.jobs}) == 250
     assert {page.cursor for page in pages} == {None}
@@ -107,17 +110,27 @@ def test_whole_list_of_rare_type_is_cut_with_cursor(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(inspect, "MAX_ENTRIES_SCANNED", 40)
     world = many_reviews(60)
 
-    (none,) = world.inspector().iter_pages(job_type="receipt.send")
-    (some,) = world.inspector().iter_pages(job_type="sync.push")
+    (none,) = world.inspector().iter_pages(JobFilter(job_type="receipt.send"))
+    (some,) = world.inspector().iter_pages(JobFilter(job_type="sync.push"))
 
     assert none.jobs == ()
     assert len(some.jobs) == 4
     assert none.cursor == some.cursor
-    assert len(world.inspector().list_page(job_type="sync.push", cursor=some.cursor).jobs) == 2
+    assert (
+        len(world.inspector().list_page(JobFilter(job_type="sync.push"), cursor=some.cursor).jobs)
+        == 2
+    )
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"status": "gone"}, {"limit": 0}, {"limit": 101}, {"cursor": "!"}, {"cursor": "e30="}]
+    "wrong",
+    [
+        {"wanted": JobFilter(status="gone")},
+        {"limit": 0},
+        {"limit": 101},
+        {"cursor": "!"},
+        {"cursor": "e30="},
+    ],
 )
 def test_invalid_list_request_is_rejected(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidRequestError):
@@ -130,7 +143,7 @@ def test_in_progress_lists_unresolved_jobs_longest_due_first() -> None:
         due_at = START + timedelta(minutes=10 - number)
         world.store.jobs[key] = replace(world.store.jobs[key], status=status, due_at=due_at)
 
-    page = world.inspector().list_page(status="in_progress")
+    page = world.inspector().list_page(JobFilter(status="in_progress"))
 
     assert [view.job.status for view in page.jobs] == [Status.UNKNOWN, Status.STARTED, Status.READY]
 
@@ -157,10 +170,12 @@ def test_finished_jobs_are_listed_for_last_day() -> None:
     world.write_history()
     inspector = world.inspector()
 
-    both = inspector.list_page(status="finished")
+    both = inspector.list_page(JobFilter(status="finished"))
     world.clock.advance(hours=10)
-    today = inspector.list_page(status="finished")
-    earlier = inspector.list_page(status="finished", since=START, until=START + timedelta(hours=1))
+    today = inspector.list_page(JobFilter(status="finished"))
+    earlier = inspector.list_page(
+        JobFilter(status="finished", since=START, until=START + timedelta(hours=1))
+    )
 
     assert [view.job.job_key for view in both.jobs] == [f"{KEY[:-5]}2", KEY]
     assert [view.job.job_key for view in today.jobs] == [f"{KEY[:-5]}2"]
@@ -281,7 +296,7 @@ def test_page_has_requested_size_or_25_jobs(limit: int | None) -> None:
 
 def test_window_of_one_moment_lists_jobs_changed_then() -> None:
     moment = START + timedelta(seconds=5)
-    page = many_reviews(10).inspector().list_page(since=moment, until=moment)
+    page = many_reviews(10).inspector().list_page(JobFilter(since=moment, until=moment))
     assert [view.job.job_key for view in page.jobs] == ["payment.charge:order_5"]
 
 
@@ -295,7 +310,9 @@ class _RecordingIndex(JobIndex):
 def test_deleted_job_in_stale_index_is_left_out() -> None:
     world = many_reviews(3)
     inspector = world.app(job_index=_RecordingIndex(world.store.client, JOBS)).job_queries
-    shown = [view.job.job_key for view in inspector.list_page(status="needs_review").jobs]
+    shown = [
+        view.job.job_key for view in inspector.list_page(JobFilter(status="needs_review")).jobs
+    ]
     assert shown == ["payment.charge:order_2", "sync.push:order_0"]
 
 
@@ -314,8 +331,8 @@ def test_unreadable_row_hides_no_other_job_of_page() -> None:
     world.store.make_unreadable(JobKey("payment.charge:order_1"))
     inspector = world.inspector()
 
-    page = inspector.list_page(status="needs_review")
-    (only,) = inspector.iter_pages(status="needs_review")
+    page = inspector.list_page(JobFilter(status="needs_review"))
+    (only,) = inspector.iter_pages(JobFilter(status="needs_review"))
 
     assert only == page
     shown: Any = page.to_json()
@@ -330,5 +347,5 @@ def test_contract_that_cannot_describe_row_hides_no_job(monkeypatch: pytest.Monk
     world = world_with_paid_job()
     world.write_history()
     monkeypatch.setattr(PaymentCharge, "success_summary", lambda job: job.result["no such field"])
-    (view,) = world.inspector().list_page(status="finished").jobs
+    (view,) = world.inspector().list_page(JobFilter(status="finished")).jobs
     assert view.headline == "Done."

@@ -11,6 +11,7 @@ from oncely.core.job_row import JobRow
 from oncely.core.lifecycle import Event, Status
 from oncely.core.repairs import Repair
 from oncely.jobs.shipped import SHIPPED_JOBS
+from oncely.operate.job_lists import JobFilter
 from oncely.operate.job_view import JobView, build_view
 from tests.support.fakes import START
 from tests.support.in_memory_stack import InMemoryStack, charge_message
@@ -104,7 +105,7 @@ def test_job_of_removed_type_is_still_shown() -> None:
     (key,) = world.store.jobs
     world.store.jobs[key] = replace(world.store.jobs[key], job_type="old.thing")
 
-    (view,) = world.inspector().list_page(status="needs_review").jobs
+    (view,) = world.inspector().list_page(JobFilter(status="needs_review")).jobs
 
     assert view.contract is None
     allowed = {one.repair for one in view.repairs if one.allowed}

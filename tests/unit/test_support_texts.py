@@ -24,6 +24,7 @@ from oncely.core.errors import OncelyError, UnreadableRowError
 from oncely.core.job_row import JobRow
 from oncely.core.lifecycle import Status
 from oncely.core.text import mask_aws_names
+from oncely.operate.job_lists import JobFilter
 from oncely.providers.ses.mailer import SesMailer
 from tests.support.cli import FakeStackConnection, run_cli
 from tests.support.in_memory_stack import InMemoryStack, charge_message
@@ -166,7 +167,9 @@ def texts_for_support(world: InMemoryStack, job: JobRow) -> str:
         *(entry.reason for entry in job.evidence),
         *(f"{alert.subject}\n{alert.text}" for alert in world.alerts.sent),
         *(
-            export_jobs(world.inspector().iter_pages(status=job.status), form, max_jobs=9).text
+            export_jobs(
+                world.inspector().iter_pages(JobFilter(status=job.status)), form, max_jobs=9
+            ).text
             for form in ExportFormat
         ),
         *(run_cli(*words, connection=FakeStackConnection(world)).output for words in READS),

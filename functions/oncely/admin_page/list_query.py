@@ -7,7 +7,7 @@ from typing import Final, Self
 
 from oncely.core.errors import InvalidRequestError
 from oncely.core.text import parse_time
-from oncely.operate.job_lists import RowFilter
+from oncely.operate.job_lists import JobFilter
 
 _PARAMETERS: Final = ("status", "type", "from", "to", "error", "customer", "cursor", "limit")
 
@@ -16,11 +16,7 @@ _PARAMETERS: Final = ("status", "type", "from", "to", "error", "customer", "curs
 class ListQuery:
     """Which jobs to list, and how many."""
 
-    status: str | None
-    job_type: str | None
-    since: datetime | None
-    until: datetime | None
-    rows: RowFilter
+    wanted: JobFilter
     cursor: str | None
     limit: int
 
@@ -32,14 +28,16 @@ class ListQuery:
             raise InvalidRequestError(
                 f"unknown parameter {unknown[0][:40]!r}; known: {', '.join(_PARAMETERS)}"
             )
-        return cls(
+        wanted = JobFilter(
             status=query.get("status") or None,
             job_type=query.get("type") or None,
             since=_parse_time(query, "from"),
             until=_parse_time(query, "to"),
-            rows=RowFilter(
-                error=query.get("error") or None, customer_id=query.get("customer") or None
-            ),
+            error=query.get("error") or None,
+            customer_id=query.get("customer") or None,
+        )
+        return cls(
+            wanted=wanted,
             cursor=query.get("cursor") or None,
             limit=_parse_limit(query.get("limit") or "25"),
         )

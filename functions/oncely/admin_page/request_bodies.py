@@ -11,8 +11,8 @@ from oncely.core.keys import JobKey
 from oncely.core.repairs import Repair
 from oncely.core.text import MAX_REASON_LENGTH, parse_time
 from oncely.gates.rules import PauseAction
-from oncely.operate.bulk_repairer import BulkFilter, BulkRepairer, BulkSelection, SelectedJob
-from oncely.operate.job_lists import RowFilter
+from oncely.operate.bulk_repairer import BulkRepairer, BulkSelection, SelectedJob
+from oncely.operate.job_lists import JobFilter
 from oncely.operate.repair_request import RepairRequest
 
 
@@ -120,13 +120,14 @@ class BulkStartBody(RequestBody):
             )
         return selection
 
-    def to_filter(self) -> BulkFilter:
-        return BulkFilter(
+    def to_filter(self) -> JobFilter:
+        return JobFilter(
             status=self.status or None,
             job_type=self.job_type or None,
             since=_time(self.since),
             until=_time(self.until),
-            rows=RowFilter(error=self.error or None, customer_id=self.customer_id or None),
+            error=self.error or None,
+            customer_id=self.customer_id or None,
         )
 
 

@@ -71,18 +71,18 @@ def start(
     - `oncely bulk start resubmit --type payment.charge --since 2h --reason outage --dry-run`
     - `oncely bulk start cancel --customer customer_7 --reason 'account closed'`
     """
-    from oncely.operate.bulk_repairer import BulkFilter
-    from oncely.operate.job_lists import RowFilter
+    from oncely.operate.job_lists import JobFilter
 
     identity = caller_identity(stack)
     actor = actor_name(identity, name)
     bulk = stack.app.bulk_repairer
-    wanted = BulkFilter(
+    wanted = JobFilter(
         status=status,
         job_type=job_type,
         since=since,
         until=until,
-        rows=RowFilter(error=error, customer_id=customer),
+        error=error,
+        customer_id=customer,
     )
     selection = bulk.select(action, wanted)
     _print_selection(bulk, selection, reason=reason, actor=actor, as_json=json and dry_run)

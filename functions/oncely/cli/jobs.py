@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
+    from oncely.operate.job_lists import JobFilter
     from oncely.operate.job_queries import JobPage, JobQueries, SearchResults
     from oncely.operate.job_view import JobView
     from oncely.operate.repair_request import LookupAnswer
@@ -264,14 +265,10 @@ def list_jobs(
     - `oncely list --status needs_review`
     - `oncely list --type payment.charge --since 24h --limit 100 --json`
     """
-    views, hint = _collect_jobs(
-        stack.app.job_queries,
-        limit=limit,
-        status=_validate_status(status),
-        job_type=job_type,
-        since=since,
-        until=until,
-    )
+    from oncely.operate.job_lists import JobFilter
+
+    wanted = JobFilter(status=_validate_status(status), job_type=job_type, since=since, until=until)
+    views, hint = _collect_jobs(stack.app.job_queries, wanted, limit=limit)
     if json:
         for view in views:
             console.print_json(view.to_summary_json())
@@ -306,19 +303,19 @@ def _validate_status(status: str | None) -> str | None:
 
 
 def iterate_pages(
-    queries: "JobQueries", *, size: int = _PAGE_SIZE, **wanted: object
+    queries: "JobQueries", wanted: "JobFilter", *, size: int = _PAGE_SIZE
 ) -> "Iterator[JobPage]":
     """Yield every page of a list."""
     cursor: str | None = None
     while True:
-        page = queries.list_page(cursor=cursor, limit=size, **wanted)  # type: ignore[arg-type]  # by name
+        page = queries.list_page(wanted, cursor=cursor, limit=size)
         yield page
         if (cursor := page.cursor) is None:
             return
 
 
 def _collect_jobs(
-    queries: "JobQueries", *, limit: int, **wanted: object
+    queries: "JobQueries", wanted: "JobFilter", *, limit: int
 ) -> "tuple[list[JobView], str | None]":
     from oncely.operate.job_queries import MAX_ENTRIES_SCANNED, MAX_ROWS_READ
 
@@ -326,7 +323,7 @@ def _collect_jobs(
     # One more than wanted shows whether there are more.
     size = min(limit + 1, _PAGE_SIZE)
     scans = MAX_ENTRIES_SCANNED // MAX_ROWS_READ
-    for page in iterate_pages(queries, size=size, **wanted):
+    for page in iterate_pages(queries, wanted, size=size):
         taken += page.jobs
         for row in page.unreadable:
             console.print_line(row.reason, to=console.stderr_console())

@@ -115,5 +115,8 @@ def _select_jobs(
             raise job_not_found(key)
         yield view
         return
-    for page in iterate_pages(queries, status=Status.READY.value, job_type=job_type):
+    from oncely.operate.job_lists import JobFilter
+
+    ready = JobFilter(status=Status.READY.value, job_type=job_type)
+    for page in iterate_pages(queries, ready):
         yield from (view for view in page.jobs if view.job.is_stranded)

@@ -67,7 +67,9 @@ def search_jobs(request: ApiRequest) -> ApiResponse:
 
 def list_jobs(request: ApiRequest) -> ApiResponse:
     """Return one page of a list."""
-    listed = get_app().job_queries.list_page(**vars(ListQuery.from_query_string(request.query)))
+    query = ListQuery.from_query_string(request.query)
+    queries = get_app().job_queries
+    listed = queries.list_page(query.wanted, cursor=query.cursor, limit=query.limit)
     return ApiResponse.json(listed.to_json(), jobs=shown_jobs(listed))
 
 

@@ -195,8 +195,7 @@ def export(request: ApiRequest) -> ApiResponse:
     form = ExportFormat.parse(request.query.get("format"))
     rest = {name: value for name, value in request.query.items() if name != "format"}
     query = ListQuery.from_query_string(rest)
-    names = ("status", "job_type", "since", "until", "rows")
-    pages = get_app().job_queries.iter_pages(**{name: getattr(query, name) for name in names})
+    pages = get_app().job_queries.iter_pages(query.wanted)
     exported = export_jobs(pages, form, max_jobs=MAX_EXPORTED_JOBS)
     return ApiResponse(
         body=exported.text,

@@ -18,7 +18,7 @@ from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Status
 from oncely.core.repairs import Repair
 from oncely.core.text import MAX_REASON_LENGTH, format_time, parse_time, support_text
-from oncely.operate.job_lists import ALL_ROWS, RowFilter
+from oncely.operate.job_lists import JobFilter
 from oncely.operate.job_view import JobView
 from oncely.operate.repair_request import (
     BusinessRowConflict,
@@ -164,17 +164,6 @@ class BulkOutcome(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class BulkFilter:
-    """Which jobs to select. A field that is None selects all."""
-
-    status: str | None = None
-    job_type: str | None = None
-    since: datetime | None = None
-    until: datetime | None = None
-    rows: RowFilter = ALL_ROWS
-
-
-@dataclass(frozen=True, kw_only=True)
 class BulkSelection:
     """The jobs that match and allow the repair, and why others do not allow it."""
 
@@ -210,16 +199,10 @@ class BulkRepairer:
 
     app: "App"
 
-    def select(self, repair: Repair, wanted: BulkFilter) -> BulkSelection:
+    def select(self, repair: Repair, wanted: JobFilter) -> BulkSelection:
         """Select the jobs that the repair is allowed for now."""
         status = wanted.status or DEFAULT_STATUSES[check_bulk_repair(repair)].value
-        pages = self.app.job_queries.iter_pages(
-            status=status,
-            job_type=wanted.job_type,
-            since=wanted.since,
-            until=wanted.until,
-            rows=wanted.rows,
-        )
+        pages = self.app.job_queries.iter_pages(replace(wanted, status=status))
         jobs: list[JobView] = []
         refused: Counter[str] = Counter()
         is_complete = True

@@ -60,20 +60,38 @@ def statuses_for_list(name: str | None) -> tuple[Status, ...]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RowFilter:
-    """Filters that no index supports, so each row is read first. None selects all."""
+class JobFilter:
+    """Which jobs to list. A field that is None selects all.
 
+    `since` and `until` bound the time that the list is sorted by. No index supports `error` and
+    `customer_id`, so each row is read first.
+    """
+
+    status: str | None = None  # a list by its stored or displayed name
+    job_type: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
     error: str | None = None  # a part of the last error, in any case
     customer_id: str | None = None
 
+    def __post_init__(self) -> None:
+        # DynamoDB rejects a reversed window too, but its error does not say what to change.
+        if self.since is not None and self.until is not None and self.until < self.since:
+            raise InvalidRequestError("the time range ends before it begins: swap the two times")
+
+    @property
+    def statuses(self) -> tuple[Status, ...]:
+        """The statuses of the list."""
+        return statuses_for_list(self.status)
+
     def selects(self, job: JobRow) -> bool:
-        """Whether the row matches."""
-        if self.customer_id not in {None, job.customer_id}:
+        """Whether a row of the list matches. The index lags: the row may have left the list."""
+        if job.status not in self.statuses or self.customer_id not in {None, job.customer_id}:
             return False
         return self.error is None or self.error.casefold() in (job.last_error or "").casefold()
 
 
-ALL_ROWS: Final = RowFilter()
+ALL_JOBS: Final = JobFilter()
 
 
 @dataclass(frozen=True)

@@ -18,13 +18,12 @@ from oncely.core.text import format_time, support_text
 from oncely.operate.console_links import ConsoleLinks
 from oncely.operate.job_index import JobListEntry, UnreadableRow
 from oncely.operate.job_lists import (
-    ALL_ROWS,
+    ALL_JOBS,
     IN_PROGRESS,
     LISTS,
+    JobFilter,
     JobLists,
     ListCursor,
-    RowFilter,
-    statuses_for_list,
 )
 from oncely.operate.job_view import JobView, build_view
 from oncely.operate.verdicts import Verdict, verdicts
@@ -177,64 +176,44 @@ class JobQueries:
         return verdicts([*views, *more], at=self.app.ports.clock.now(), unreadable=len(hidden))
 
     def list_page(
-        self,
-        *,
-        status: str | None = None,
-        job_type: str | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        rows: RowFilter = ALL_ROWS,
-        cursor: str | None = None,
-        limit: int = 25,
+        self, wanted: JobFilter = ALL_JOBS, *, cursor: str | None = None, limit: int = 25
     ) -> JobPage:
-        """One page of a list. `since` and `until` bound the time that the list is sorted by.
-
-        A filter of rows may leave an empty page that has a cursor.
-        """
+        """One page of a list. A filter of rows may leave an empty page that has a cursor."""
         if not 1 <= limit <= MAX_PAGE_SIZE:
             raise InvalidRequestError(f"limit must be 1 to {MAX_PAGE_SIZE}, not {limit}")
         position = ListCursor.parse(cursor)
-        statuses = statuses_for_list(status)
-        _check_time_window(since, until)
         entries = self._lists.entries(
-            statuses,
-            since=since,
-            until=until,
+            wanted.statuses,
+            since=wanted.since,
+            until=wanted.until,
             resume_at=position.at,
-            job_type=job_type,
+            job_type=wanted.job_type,
             limit=len(position.shown) + limit + 1,
         )
-        taken, further = _take_page(entries, position, job_type=job_type, limit=limit)
-        after = None if further is None else str(further)
-        return self._page(taken, statuses, rows, cursor=after)
+        taken, further = _take_page(entries, position, job_type=wanted.job_type, limit=limit)
+        return self._page(taken, wanted, cursor=None if further is None else str(further))
 
-    def iter_pages(
-        self,
-        *,
-        status: str | None = None,
-        job_type: str | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        rows: RowFilter = ALL_ROWS,
-    ) -> Iterator[JobPage]:
+    def iter_pages(self, wanted: JobFilter = ALL_JOBS) -> Iterator[JobPage]:
         """All pages of a list, read lazily. The last has a cursor if the scan limit was reached."""
-        statuses = statuses_for_list(status)
-        _check_time_window(since, until)
         position, taken = ListCursor(), list[JobKey]()
         entries = self._lists.entries(
-            statuses, since=since, until=until, job_type=job_type, limit=MAX_ENTRIES_SCANNED + 1
+            wanted.statuses,
+            since=wanted.since,
+            until=wanted.until,
+            job_type=wanted.job_type,
+            limit=MAX_ENTRIES_SCANNED + 1,
         )
         for scanned, one in enumerate(entries):
             if scanned == MAX_ENTRIES_SCANNED:
-                yield self._page(taken, statuses, rows, cursor=str(position))
+                yield self._page(taken, wanted, cursor=str(position))
                 return
             position = position.after(one)
-            if job_type in {None, one.job_type}:
+            if wanted.job_type in {None, one.job_type}:
                 taken.append(one.job_key)
             if len(taken) == MAX_PAGE_SIZE:
-                yield self._page(taken, statuses, rows)
+                yield self._page(taken, wanted)
                 taken = []
-        yield self._page(taken, statuses, rows)
+        yield self._page(taken, wanted)
 
     def get(self, key: str) -> JobView | None:
         if not _is_indexable(key) or not is_job_key(key):
@@ -259,18 +238,12 @@ class JobQueries:
         )
 
     def _page(
-        self,
-        keys: Sequence[JobKey],
-        statuses: tuple[Status, ...],
-        wanted: RowFilter,
-        *,
-        cursor: str | None = None,
+        self, keys: Sequence[JobKey], wanted: JobFilter, *, cursor: str | None = None
     ) -> JobPage:
-        """Read the rows. The index lags: a row that has left the list since is dropped."""
         rows = self.app.ports.job_index.get_many(keys)
         found = [rows[key] for key in keys if key in rows]
-        current = (row for row in found if isinstance(row, JobRow) and row.status in statuses)
-        jobs = tuple(self.view(row) for row in current if wanted.selects(row))
+        selected = (row for row in found if isinstance(row, JobRow) and wanted.selects(row))
+        jobs = tuple(map(self.view, selected))
         return JobPage(jobs=jobs, cursor=cursor, unreadable=_unreadable(found))
 
     def _matches(self, query: str, derived: Iterable[JobKey]) -> dict[JobKey, str]:
@@ -350,12 +323,6 @@ def _rows_json(jobs: Iterable[JobView], unreadable: Iterable[UnreadableRow]) -> 
             {"job_key": row.job_key, "reason": support_text(row.reason)} for row in unreadable
         ],
     }
-
-
-def _check_time_window(since: datetime | None, until: datetime | None) -> None:
-    # DynamoDB rejects a reversed window too, but its error does not say what to change.
-    if since is not None and until is not None and until < since:
-        raise InvalidRequestError("the time range ends before it begins: swap the two times")
 
 
 def _take_page(

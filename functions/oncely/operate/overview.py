@@ -20,6 +20,7 @@ from oncely.gates.rules import (
     GateSnapshot,
     gate_name,
 )
+from oncely.operate.job_lists import JobFilter
 from oncely.operate.job_queries import MAX_PAGE_SIZE
 from oncely.operate.job_view import JobView
 from oncely.operate.pauses import entry_to_json, gates_to_json
@@ -161,7 +162,8 @@ class Overview:
     def state(self) -> OverviewState:
         """Read queues, providers and reviews."""
         snapshot = self.app.ports.gate_table.read()
-        page = self.app.job_queries.list_page(status=Status.NEEDS_REVIEW, limit=MAX_REVIEWS)
+        in_review = JobFilter(status=Status.NEEDS_REVIEW)
+        page = self.app.job_queries.list_page(in_review, limit=MAX_REVIEWS)
         groups = _group_reviews(page.jobs)
         return OverviewState(
             queues=tuple(self.app.ports.queue_depths.depths()),
