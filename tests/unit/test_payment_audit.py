@@ -13,7 +13,6 @@ from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Status
 from oncely.core.money import Money
 from oncely.operate.audit_book import AuditBook
-from oncely.operate.audit_payments import AuditProgress
 from oncely.plugins.ledger import DifferenceKind, EntryKind, LedgerSum
 from oncely.providers.stripe import payment_ledger
 from tests.support.audited_shop import PERIOD, PLANTS, PROVIDERS, AuditedShop
@@ -309,8 +308,8 @@ def test_interrupted_audit_continues_after_the_last_page(
     shop.archive()
     book = str(tmp_path / "book")
 
-    def interrupt(progress: AuditProgress) -> None:
-        if progress.step == "listing stripe charges" and progress.count == 4:
+    def interrupt(step: str, _share: float, count: int) -> None:
+        if step == "listing stripe charges" and count == 4:
             raise KeyboardInterrupt
 
     with AuditBook(book, PERIOD) as opened, pytest.raises(KeyboardInterrupt):

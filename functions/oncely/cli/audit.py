@@ -20,7 +20,6 @@ from oncely.core.text import format_minute
 if TYPE_CHECKING:
     from oncely.operate.audit_book import AuditBook, AuditPeriod
     from oncely.operate.audit_payments import (
-        AuditProgress,
         AuditResult,
         PaymentAuditor,
         ReportAudit,
@@ -129,11 +128,10 @@ def _progress_bar() -> "Iterator[ReportAudit]":
     with Progress(*columns, TimeElapsedColumn(), console=stderr, disable=hidden) as bar:
         tasks: dict[str, TaskID] = {}
 
-        def report(progress: "AuditProgress") -> None:
-            if progress.step not in tasks:
-                tasks[progress.step] = bar.add_task(progress.step, total=1.0, number="")
-            number = f"{progress.count:,}"
-            bar.update(tasks[progress.step], completed=progress.share, number=number)
+        def report(step: str, share: float, count: int) -> None:
+            if step not in tasks:
+                tasks[step] = bar.add_task(step, total=1.0, number="")
+            bar.update(tasks[step], completed=share, number=f"{count:,}")
 
         yield report
 

@@ -56,15 +56,6 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
-class AuditProgress:
-    """The progress of a step, from 0 to 1, and how many objects were read."""
-
-    step: str
-    share: float
-    count: int
-
-
-@dataclass(frozen=True, kw_only=True)
 class AuditResult:
     """The sums and the number of differences of each kind. The book yields the differences."""
 
@@ -92,7 +83,8 @@ class AuditResult:
         }
 
 
-ReportAudit = Callable[[AuditProgress], None]
+# The step, its progress from 0 to 1, and how many objects were read.
+ReportAudit = Callable[[str, float, int], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +94,7 @@ class PaymentAuditor:
     app: "App"
     pause: Callable[[float], None] = time.sleep
 
-    def run(self, book: AuditBook, *, report: ReportAudit = lambda _: None) -> AuditResult:
+    def run(self, book: AuditBook, *, report: ReportAudit = lambda *_: None) -> AuditResult:
         """Compare, continuing where an earlier run with this book stopped."""
         deployment = self.deployment()
         if book.progress(_STARTED) is None:
@@ -196,7 +188,7 @@ class _AuditRun:
                     jobs = self._archived(day, contract_type.job_type)
                     self.book.save(name, _DONE, jobs=jobs)
             jobs_read, _ = self.book.counts()
-            self._report("reading the history", (number + 1) / len(days), jobs_read)
+            self.report("reading the history", (number + 1) / len(days), jobs_read)
 
     def list_providers(self) -> None:
         """Read each provider's lists, page by page."""
@@ -224,7 +216,7 @@ class _AuditRun:
         share = abs((page.reached - (until if after is None else since)) / (until - since))
         share = 1.0 if page.after is None else min(share, 1.0)
         _, entries_read = self.book.counts()
-        self._report(f"listing {provider} {kind}s", share, entries_read)
+        self.report(f"listing {provider} {kind}s", share, entries_read)
 
     def read_missing_jobs(self) -> None:
         """Read the rows of charges whose jobs are not in the history of these days."""
@@ -258,7 +250,7 @@ class _AuditRun:
     def look_up_entries(self) -> None:
         """Look up each finished job that the lists do not show, at its provider."""
         for number, job in enumerate(self.book.unmatched(), 1):
-            self._report("looking up what the lists do not show", 0.0, number)
+            self.report("looking up what the lists do not show", 0.0, number)
             found = self._find_entry(job)
             period = self.book.period
             if not job.expects_entry and found is not None:
@@ -365,9 +357,6 @@ class _AuditRun:
         except InvalidInputError:
             return None
         return contract_type.subject(parsed)
-
-    def _report(self, step: str, share: float, count: int) -> None:
-        self.report(AuditProgress(step=step, share=share, count=count))
 
 
 def _entry_kind(contract_type: type[AnyContract]) -> EntryKind | None:
