@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 from oncely.core.job_row import JobRow
 from oncely.core.lifecycle import Status
 from oncely.handlers.set_up_table import is_rolling_back
-from oncely.operate.open_jobs import OpenJobsError, refuse_open_jobs
+from oncely.operate.set_up_table import OpenJobsError, refuse_open_jobs
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 
 

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from oncely.handlers import set_up_table
-from oncely.operate.open_jobs import OpenJobsError
-from oncely.operate.set_up_table import IdentityChangedError
+from oncely.operate.set_up_table import IdentityChangedError, OpenJobsError
 from tests.support.fakes import FakeIdentityTable
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 

@@ -11,8 +11,12 @@ from oncely.app import App, app_from_env
 from oncely.aws.clients import AwsClients
 from oncely.core.aws_errors import AWS_ERRORS
 from oncely.handlers.telemetry import instrumented, telemetry
-from oncely.operate.open_jobs import OpenJobsError, refuse_open_jobs
-from oncely.operate.set_up_table import DeploymentPlan, IdentityChangedError
+from oncely.operate.set_up_table import (
+    DeploymentPlan,
+    IdentityChangedError,
+    OpenJobsError,
+    refuse_open_jobs,
+)
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudformation import CloudFormationClient

@@ -28,8 +28,8 @@ from oncely.history.archive import HISTORY_PREFIX, MAX_CONCURRENCY, SUFFIX
 from oncely.history.erasure_log import ErasedJobs, ErasureEntry, Person
 from oncely.history.lines import proof_of_line
 from oncely.operate.job_index import UnreadableRow
+from oncely.operate.job_lists import open_job_keys
 from oncely.operate.job_view import contract_for
-from oncely.operate.open_jobs import open_job_keys
 from oncely.operate.rejects import REJECT_SUFFIX, REJECTS_PREFIX
 
 if TYPE_CHECKING:

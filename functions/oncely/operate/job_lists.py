@@ -11,14 +11,14 @@ from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Self
 
-from oncely.core.due import due_action
+from oncely.core.due import DueAction, due_action
 from oncely.core.errors import InvalidRequestError
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
-from oncely.core.lifecycle import ATTENTION, LISTED, UNRESOLVED, Label, Status
+from oncely.core.lifecycle import ATTENTION, IN_REVIEW, LISTED, UNRESOLVED, Label, Status
 from oncely.core.text import format_time, parse_time
-from oncely.operate.job_index import JobListEntry
-from oncely.reconcile.due_index import DueEntry
+from oncely.operate.job_index import JobIndex, JobListEntry
+from oncely.reconcile.due_index import DueEntry, DueIndex
 
 if TYPE_CHECKING:
     from oncely.ports import Ports
@@ -194,3 +194,12 @@ class ListCursor:
     def after(self, entry: JobListEntry) -> "ListCursor":
         same = self.shown if entry.at == self.at else frozenset()
         return ListCursor(entry.at, same | {entry.job_key})
+
+
+def open_job_keys(due_index: DueIndex, job_index: JobIndex) -> Iterator[JobKey]:
+    """Yield the jobs that are in progress, need review, or have something to publish."""
+    for action in DueAction:
+        for shard in range(due_index.shards):
+            due = due_index.due(action, shard, since=None, until=_MAX_TIME)
+            yield from (one.job_key for one in due)
+    yield from (one.job_key for one in job_index.by_status(tuple(IN_REVIEW)))

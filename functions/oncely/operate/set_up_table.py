@@ -1,11 +1,14 @@
 """First setup and its check: the identity of the job table, before any function is updated."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from oncely.core.errors import OncelyError
 from oncely.core.table_guard import TableIdentity
+from oncely.operate.job_index import JobIndex
+from oncely.operate.job_lists import open_job_keys
+from oncely.reconcile.due_index import DueIndex
 
 if TYPE_CHECKING:
     from oncely.core.table_guard import DynamoTableIdentity
@@ -17,6 +20,10 @@ JOB_TABLE: Final = "tables.jobs"
 
 class IdentityChangedError(OncelyError):
     """The deployment would abandon data."""
+
+
+class OpenJobsError(OncelyError):
+    """A job type was removed while some of its jobs are open."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,3 +95,16 @@ def _refuse_change(name: str, expected: str, actual: str) -> None:
             f"{name} is {actual}, but [identity] of the stage's file names {expected}. Correct the "
             "setting, or change [identity] if the data has moved"
         )
+
+
+def refuse_open_jobs(removed: Collection[str], *, due_index: DueIndex, job_index: JobIndex) -> None:
+    """Raise OpenJobsError if a job of these types is open: no worker would run it."""
+    if not removed:
+        return
+    for key in open_job_keys(due_index, job_index):
+        if (job_type := key.partition(":")[0]) in removed:
+            raise OpenJobsError(
+                f"{job_type} is no longer deployed, but {key} is still open. Keep the job type "
+                "until its jobs have ended, or name it in retired_job_types of the stage's file: "
+                "its open jobs then need review, and an operator closes them"
+            )
