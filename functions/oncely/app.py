@@ -292,10 +292,8 @@ class App:
     def repairer(self) -> "Repairer":
         """The service that repairs one job for an operator."""
         from oncely.operate.repairer import Repairer
-        from oncely.operate.second_operator import SecondOperatorRule
 
-        rule = SecondOperatorRule.parse(self.settings.second_operator_above)
-        return Repairer(app=self, second_operator=rule)
+        return Repairer(self)
 
     @cached_property
     def pause_switch(self) -> "PauseSwitch":

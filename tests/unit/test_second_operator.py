@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
+from oncely.contracts.contract import AnyContract
 from oncely.core.job_row import operator_actor
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status
-from oncely.core.money import Money
 from oncely.core.outcomes import NeedsReview
 from oncely.core.repairs import Repair
 from oncely.jobs.payment_charge import ChargeMessage, PaymentCharge
+from oncely.jobs.receipt_send import ReceiptSend
 from oncely.operate.repair_request import (
     Contradicted,
     NotAllowed,
@@ -20,7 +21,12 @@ from oncely.operate.repair_request import (
     RepairRequested,
     StaleVersion,
 )
-from oncely.operate.second_operator import REQUEST_VALIDITY, PendingRepair, SecondOperatorRule
+from oncely.operate.second_operator import (
+    REQUEST_VALIDITY,
+    PendingRepair,
+    needs_second_operator,
+    parse_amounts,
+)
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.provider_fault import ProviderFault
 from tests.support.repairs import (
@@ -273,13 +279,13 @@ def test_unreadable_job_of_unknown_amount_needs_second_operator() -> None:
     ],
 )
 def test_amounts_are_parsed(text: str, above: dict[str, int]) -> None:
-    assert SecondOperatorRule.parse(text).above == above
+    assert parse_amounts(text) == above
 
 
 @pytest.mark.parametrize("text", ["50000", "eur", "eur:", "eur:-1", "eur:1.5", "euro:1", "eur=1"])
 def test_unclear_amounts_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="such as eur:50000,usd:60000"):
-        SecondOperatorRule.parse(text)
+        parse_amounts(text)
 
 
 def test_refund_of_unknown_amount_needs_second_operator() -> None:
@@ -295,10 +301,16 @@ def test_refund_of_unknown_amount_needs_second_operator() -> None:
 
 
 def test_job_without_money_needs_no_second_operator() -> None:
-    rule = SecondOperatorRule.parse("eur:0")
-    assert not rule.applies_to(Repair.MARK_FINISHED, [], moves_money=False)
-    assert rule.applies_to(Repair.MARK_FINISHED, [], moves_money=True)
-    assert rule.applies_to(Repair.MARK_FINISHED, [Money(1, "eur")], moves_money=True)
+    app = guarded(InMemoryStack(), "eur:0").app()
+
+    def is_needed(contract_type: type[AnyContract], **amount: Any) -> bool:  # noqa: ANN401  # of a row
+        row = make_job(job_type=contract_type.job_type, **amount)
+        mark = Repair.MARK_FINISHED
+        return needs_second_operator(app, mark, contract_type=contract_type, row=row)
+
+    assert not is_needed(ReceiptSend, amount=None, currency=None)
+    assert is_needed(PaymentCharge, amount=None, currency=None)
+    assert is_needed(PaymentCharge, amount=1, currency="eur")
 
 
 @pytest.mark.parametrize("held", [{}, {"repair": "explode"}, {"repair": "reopen", "until": 7}])

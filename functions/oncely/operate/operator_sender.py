@@ -86,7 +86,7 @@ class OperatorSender:
         contract_type, parsed = self.app.registry.parse_mapping(message)
         contract = contract_type(self.app.ports)
         return needs_second_operator(
-            self.app.repairer.second_operator,
+            self.app,
             Repair.REOPEN,
             contract_type=contract_type,
             prechecks=lambda: [contract.precheck(parsed)],

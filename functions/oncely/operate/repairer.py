@@ -98,7 +98,6 @@ from oncely.operate.repair_request import (
 from oncely.operate.second_operator import (
     REQUEST_VALIDITY,
     PendingRepair,
-    SecondOperatorRule,
     needs_second_operator,
     request_second_operator,
 )
@@ -753,12 +752,11 @@ def cancel_absent(
     return Repaired(None, row, RepairDetails(note="its first message will be a duplicate"))
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Repairer:
     """Applies a repair if the job has not changed and the life cycle allows it."""
 
     app: "App"
-    second_operator: SecondOperatorRule
 
     def repair(self, request: RepairRequest) -> RepairOutcome:
         """Apply one repair. A dry run is the same repair, which writes and sends nothing."""
@@ -797,7 +795,7 @@ class Repairer:
         if found := run.recover_reference(row):
             return found
         if not needs_second_operator(
-            self.second_operator,
+            self.app,
             request.repair,
             contract_type=contract_type,
             row=row,
@@ -816,7 +814,7 @@ class Repairer:
             contract_type = self.app.registry.contract(job_type_of(request.key))
         except InvalidInputError:
             return JobNotFound()
-        if needs_second_operator(self.second_operator, request.repair, contract_type=contract_type):
+        if needs_second_operator(self.app, request.repair, contract_type=contract_type):
             return NotAllowed(
                 "a second operator must confirm it, and there is no row to hold the request: "
                 "cancel it when its message has arrived"
@@ -843,9 +841,7 @@ class Repairer:
             ).mark_unreadable(row)
 
         # What it would have done is not known, whatever its type.
-        if not needs_second_operator(
-            self.second_operator, request.repair, contract_type=None, row=row
-        ):
+        if not needs_second_operator(self.app, request.repair, contract_type=None, row=row):
             return apply(request)
         return self._with_second_operator(row, request, apply)
 

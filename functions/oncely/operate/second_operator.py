@@ -1,9 +1,9 @@
 """Second operator: above an amount, one operator requests an effect and another confirms it."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from oncely.contracts.contract import AnyContract
 from oncely.core.effect_outcomes import Json
@@ -16,56 +16,43 @@ from oncely.core.new_row import requested_job
 from oncely.core.repairs import Repair
 from oncely.core.text import format_minute, format_time, parse_time
 
+if TYPE_CHECKING:
+    from oncely.app import App
+
 # The other operator may be on the next shift.
 REQUEST_VALIDITY: Final = timedelta(hours=24)
 # These do not decide the outcome.
 _HARMLESS: Final = frozenset({Repair.LOOK_UP, Repair.RESEND})
 
 
-@dataclass(frozen=True)
-class SecondOperatorRule:
-    """Amounts in minor units, by currency. Above one, an operator needs a second operator.
+_EXPECTED_FORM: Final = (
+    "second_operator_above lists amounts in minor units by currency, such as eur:50000,usd:60000"
+)
 
-    A currency that is not listed has no amount to stay below, so it always needs one. Without any
-    amounts, the rule is off.
+
+def parse_amounts(text: str) -> dict[str, int]:
+    """Parse `eur:50000,usd:60000`. Raises ValueError.
+
+    Above an amount, an operator needs a second operator. A currency that is not listed has no
+    amount to stay below, so it always needs one. Without any amounts, the rule is off.
     """
-
-    above: Mapping[str, int] = field(default_factory=dict)
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """Parse `eur:50000,usd:60000`. Raises ValueError."""
-        above: dict[str, int] = {}
-        for part in filter(None, text.split(",")):
-            currency, _, amount = part.partition(":")
-            if not amount.isascii() or not amount.isdecimal():
-                raise ValueError(_EXPECTED_FORM)
-            try:
-                # An amount of money is above 0, but 0 is a limit.
-                above[Money.parse(int(amount) or 1, currency.strip()).currency] = int(amount)
-            except InvalidMoneyError:
-                raise ValueError(_EXPECTED_FORM) from None
-        return cls(above)
-
-    def applies_to(self, repair: Repair, amounts: Iterable[Money], *, moves_money: bool) -> bool:
-        """Whether the repair needs a second operator. An unknown amount may be above."""
-        if not self.above or repair in _HARMLESS:
-            return False
-        known = tuple(amounts)
-        if not known:
-            return moves_money
-        return any(money.amount > self.above.get(money.currency, 0) for money in known)
+    above: dict[str, int] = {}
+    for part in filter(None, text.split(",")):
+        currency, _, amount = part.partition(":")
+        if not amount.isascii() or not amount.isdecimal():
+            raise ValueError(_EXPECTED_FORM)
+        try:
+            # An amount of money is above 0, but 0 is a limit.
+            above[Money.parse(int(amount) or 1, currency.strip()).currency] = int(amount)
+        except InvalidMoneyError:
+            raise ValueError(_EXPECTED_FORM) from None
+    return above
 
 
 def check_amounts(text: str) -> str:
     """Return the text of a setting if it can be parsed. Raises ValueError."""
-    SecondOperatorRule.parse(text)
+    parse_amounts(text)
     return text
-
-
-_EXPECTED_FORM: Final = (
-    "second_operator_above lists amounts in minor units by currency, such as eur:50000,usd:60000"
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,7 +141,7 @@ def hold_new_job(job: JobRow, requested: PendingRepair, *, actor: str, reason: s
 
 
 def needs_second_operator(
-    rule: SecondOperatorRule,
+    app: "App",
     repair: Repair,
     *,
     contract_type: type[AnyContract] | None,
@@ -166,14 +153,17 @@ def needs_second_operator(
     `contract_type` is None if it is not known what the job does. `prechecks` say what it would do
     now. The business rows are read only if the rule is on.
     """
-    if not rule.above:
+    above = parse_amounts(app.settings.second_operator_above)
+    if not above or repair in _HARMLESS:
         return False
     moves_money = contract_type is None or contract_type.takes_money or contract_type.returns_money
     if row is None and not moves_money:
         return False
     # The amount of the row may be forged, or there is none.
     amounts = (*_claimed_amounts(row), *_amounts_now(prechecks()))
-    return rule.applies_to(repair, amounts, moves_money=moves_money)
+    if not amounts:
+        return moves_money  # an unknown amount may be above
+    return any(money.amount > above.get(money.currency, 0) for money in amounts)
 
 
 def _claimed_amounts(row: JobRow | None) -> Iterator[Money]:
