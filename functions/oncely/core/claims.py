@@ -10,7 +10,7 @@ from oncely.core.effect_outcomes import Json, Succeeded
 from oncely.core.job_row import CLOCK_SKEW, EvidenceEntry, JobRow, append_evidence
 from oncely.core.job_type import AlreadyResolved, AnyJobType, AnyMessage, Proceed
 from oncely.core.keys import JobKey, fingerprint
-from oncely.core.lifecycle import Event, Status, next_status
+from oncely.core.lifecycle import Event, Status
 from oncely.core.table_guard import TableOpen
 from oncely.core.text import format_minute
 
@@ -89,13 +89,9 @@ def keeps_message(row: JobRow, claim: Claim) -> bool:
 
 def evidence_of_reopening(review: JobRow, claim: Claim) -> tuple[EvidenceEntry, ...]:
     """The evidence of a claimed review. An ordinary claim must cost one write, so it has none."""
-    entry = EvidenceEntry(
-        at=claim.now,
-        event=Event.CLAIM_REVIEW,
-        from_status=review.status,
-        to_status=next_status(review.status, Event.CLAIM_REVIEW),
-        reason="a valid message arrived, and nothing had been sent",
-        actor="worker",
+    reason = "a valid message arrived, and nothing had been sent"
+    entry = EvidenceEntry.of_step(
+        review.status, Event.CLAIM_REVIEW, at=claim.now, actor="worker", reason=reason
     )
     return append_evidence(review.evidence, entry)
 

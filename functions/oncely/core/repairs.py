@@ -34,11 +34,11 @@ from oncely.core.job_row import (
     MARKED_BY_OPERATOR,
     RESOLVED_BY_OPERATOR,
     Decision,
-    EvidenceEntry,
     JobRow,
+    new_job,
 )
 from oncely.core.keys import JobKey
-from oncely.core.lifecycle import NO_ROW, Event, Status, next_status
+from oncely.core.lifecycle import Event, Status
 from oncely.core.profiles import RetryPolicy, RetrySafety
 from oncely.core.text import format_duration, format_minute, reason_line, single_line
 
@@ -92,27 +92,18 @@ def cancelled_job(
     key: JobKey, job_type: str, *, now: datetime, actor: str, reason: str, retention: timedelta
 ) -> JobRow:
     """The row of a job that is cancelled before its first message: later ones are duplicates."""
-    status = next_status(NO_ROW, Event.CANCEL)
-    entry = EvidenceEntry(
-        at=now,
-        event=Event.CANCEL,
-        from_status=NO_ROW,
-        to_status=status,
-        reason=reason_line(reason),
+    row = new_job(
+        key,
+        job_type,
+        {},
+        now=now,
+        due_at=None,
         actor=actor,
+        reason=reason,
+        event=Event.CANCEL,
     )
-    job = JobRow(
-        job_key=key,
-        job_type=job_type,
-        status=status,
-        message={},
-        created_at=now,
-        updated_at=now,
-        since=now,
-        result={"code": CANCELLED_BY_OPERATOR},
-        last_error=reason_line(reason),
-        evidence=(entry,),
-    )
+    result = {"code": CANCELLED_BY_OPERATOR}
+    job = replace(row, result=result, last_error=reason_line(reason))
     return replace(job, expires_at=expiry_time(job, retention, now=now))
 
 
