@@ -35,8 +35,10 @@ from oncely.testing.scenario import Scenario
 from oncely.testing.schedule import WallClock
 from oncely.testing.tasks import START
 
-# Whatever logs what a schedule makes fail: its trace shows that already.
-logging.getLogger("oncely").addHandler(logging.NullHandler())
+# These log what a schedule makes fail: its trace shows that already. The functions' own logger has
+# the name `oncely`, so that one stays as it is.
+for _part in ("oncely.alerts", "oncely.gates"):
+    logging.getLogger(_part).addHandler(logging.NullHandler())
 T = TypeVar("T")
 S = TypeVar("S", bound=JobSettings)
 _UNLIMITED: Final = {"effects_per_second": math.inf, "lookups_per_second": math.inf}
