@@ -11,11 +11,10 @@ from botocore.exceptions import ParamValidationError
 from oncely.alerts.budget import Alert
 from oncely.alerts.budgeted_notifier import DynamoAlertBudget, SnsNotifier
 from oncely.aws.business_tables import BusinessTable
-from oncely.aws.clients import AwsClients
+from oncely.aws.clients import THROTTLED_REQUESTS, AwsClients
 from oncely.aws.objects import S3Objects
 from oncely.aws.secrets_manager import cached_secret_reader
 from oncely.aws.sqs import MessageSender, MessageSource, RejectQueue
-from oncely.core.aws_errors import THROTTLED_REQUESTS
 from oncely.core.errors import NotConfiguredError, UnavailableError
 from oncely.core.inserter import JobInserter, UniqueWindow
 from oncely.core.store import Created, JobStore

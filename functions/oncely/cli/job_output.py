@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from oncely.alerts.headlines import plain_reason, sentence
 from oncely.cli import console
-from oncely.core.text import format_age, parse_time
+from oncely.core.text import parse_time
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -107,6 +107,20 @@ def format_time(text: object, *, with_age: bool = False) -> str:
     if not with_age:
         return plain
     try:
-        return f"{plain} UTC ({format_age(parse_time(text), datetime.now(UTC))})"
+        return f"{plain} UTC ({_format_age(parse_time(text), datetime.now(UTC))})"
     except ValueError:  # a row that was edited by hand
         return plain
+
+
+def _format_age(at: datetime, now: datetime) -> str:
+    """Format how long ago a time was, or how far ahead: "4 min ago", "in 2 h"."""
+    minutes = abs(now - at).total_seconds() / 60
+    if minutes < 1:
+        return "now"
+    if minutes < 60:  # noqa: PLR2004  # an hour
+        text = f"{minutes:.0f} min"
+    elif minutes < 48 * 60:
+        text = f"{minutes / 60:.0f} h"
+    else:
+        text = f"{minutes / 1440:.0f} days"
+    return f"{text} ago" if at <= now else f"in {text}"

@@ -284,27 +284,6 @@ def note_resubmission(
     return Decision(event=Event.NOTE, reason=f"resubmitted as {new_key}: {reason}", changes=kept)
 
 
-def lookup_summary(job: JobRow) -> str:
-    """The outcome of a lookup in a few words."""
-    match job.status:
-        case Status.READY:
-            return "not done"
-        case Status.STARTED:
-            return "in progress"
-        case Status.UNKNOWN:
-            return "still unknown"
-        case Status.FINISHED:
-            return "succeeded"
-        case Status.FAILED:
-            return "declined"
-        case Status.CANCELLED:
-            return "closed, not done"
-        case Status.NEEDS_REVIEW:
-            return "does not match the job"
-        case unreachable:
-            assert_never(unreachable)
-
-
 def _check_look_up(job: JobRow, policy: RetryPolicy, now: datetime) -> tuple[bool, str]:
     provider = policy.profile.name
     match job.status:

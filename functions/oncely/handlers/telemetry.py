@@ -12,12 +12,12 @@ from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit, single_metric
 
 from oncely.aws import signals
-from oncely.core.aws_errors import THROTTLED_REQUESTS
+from oncely.aws.clients import THROTTLED_REQUESTS
+from oncely.aws.signals import DuplicateReason
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import ENDED, IN_REVIEW, Status, WaitKind
 from oncely.core.outcomes import (
     Duplicate,
-    DuplicateReason,
     Ended,
     LeasedElsewhere,
     NeedsReview,

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Self
 
 from oncely.core.job_row import NO_PROVIDER, JobRow
 from oncely.core.money import Money
-from oncely.core.text import format_day
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +36,7 @@ class ChargeSummary:
                 claimed.append(_amount(job))
             elif job.status.is_finished:
                 charge = _charge_id(job)
-                dated = f"{_amount(job)} on {format_day(job.status_since)}"
+                dated = f"{_amount(job)} on {_format_day(job.status_since)}"
                 (found_paid if charge is None else succeeded)[charge or ""] = dated
             elif job.status.is_failed:
                 declined += 1
@@ -98,3 +98,9 @@ def _amount(job: JobRow) -> str:
     if job.amount is None or job.currency is None:
         return "amount not recorded"
     return str(Money(job.amount, job.currency))
+
+
+def _format_day(at: datetime) -> str:
+    """Format a day for a sentence: 16 Nov 2026, in UTC."""
+    utc = at.astimezone(UTC)
+    return f"{utc.day} {utc:%b %Y}"

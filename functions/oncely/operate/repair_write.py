@@ -10,9 +10,14 @@ from oncely.core.due import escalate_if_values_changed
 from oncely.core.effect_outcomes import (
     Anomalous,
     BusinessWrite,
+    Declined,
+    LookupFailed,
     LookupOutcome,
+    LookupUnsupported,
+    NotFound,
+    Pending,
+    StillOpen,
     Succeeded,
-    short_label,
 )
 from oncely.core.job_row import Decision, JobRow, operator_actor
 from oncely.core.job_type import (
@@ -196,7 +201,7 @@ def _unchanged_facts(row: JobRow, precheck: PrecheckResult[Any]) -> Any | None: 
 
 def lookup_answer(provider: str, outcome: LookupOutcome) -> LookupAnswer:
     """What the provider answered, for the operator."""
-    return LookupAnswer(provider, short_label(outcome), support_text(outcome.reason))
+    return LookupAnswer(provider, _short_label(outcome), support_text(outcome.reason))
 
 
 def values_changed_since(row: JobRow, precheck: PrecheckResult[Any]) -> str | None:
@@ -223,3 +228,26 @@ def claim_obstacle(row: JobRow, precheck: PrecheckResult[Any]) -> str | None:
     values = precheck.values
     decision = escalate_if_values_changed(row, None if values is None else fingerprint(values))
     return None if decision is None else decision.reason
+
+
+def _short_label(outcome: LookupOutcome) -> str:
+    """The answer of a lookup in two or three words."""
+    match outcome:
+        case Succeeded():
+            return "succeeded"
+        case Declined():
+            return "declined"
+        case StillOpen():
+            return "declined, still open"
+        case NotFound():
+            return "not done"
+        case Pending():
+            return "in progress"
+        case Anomalous(effect_done=done, undone=undone):
+            return "succeeded, changed later" if done or undone else "does not match the job"
+        case LookupFailed(unknown_reference=True):
+            return "unknown reference"
+        case LookupFailed() | LookupUnsupported():
+            return "no response"
+        case unreachable:
+            assert_never(unreachable)

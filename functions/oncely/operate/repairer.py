@@ -14,7 +14,6 @@ from oncely.core.repairs import (
     Repair,
     RepairOption,
     can_reopen_without_lookup,
-    lookup_summary,
     note,
     note_resubmission,
     operator_resend,
@@ -27,7 +26,7 @@ from oncely.core.surroundings import Hold
 from oncely.core.table_guard import TableBlocked, TableOpen
 from oncely.core.text import MAX_REASON_LENGTH, format_minute, support_text
 from oncely.operate.cancel_job import CancellingRun, cancel_absent
-from oncely.operate.job_view import contract_for
+from oncely.operate.job_view import contract_for, lookup_summary
 from oncely.operate.mark_job import UnreadableRun
 from oncely.operate.repair_request import (
     NO_VERSION,

@@ -4,14 +4,14 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from ssl import SSLCertVerificationError
 from typing import TYPE_CHECKING, Any, Final
 
 from urllib3.exceptions import ConnectTimeoutError, HTTPError, MaxRetryError, NewConnectionError
 
 from oncely.core.effect_outcomes import Ambiguous, Declined, EffectOutcome, NotSent, Succeeded
-from oncely.core.text import parse_time, time_until_next
+from oncely.core.text import parse_time
 from oncely.providers.hubspot.paths import is_contact_id
 from oncely.providers.hubspot.plugin import DAILY_LIMIT_RECHECK_INTERVAL
 from oncely.providers.interfaces import CrmConflict, CrmPage, CrmRecord
@@ -210,7 +210,7 @@ def _parse_taken(error_body: ResponseBody, reason: str, *, id_property: str) -> 
 
 def _retry_delay(error: Exception, now: datetime) -> timedelta | None:
     if _is_daily_limit(error):
-        return time_until_next(now, DAILY_LIMIT_RECHECK_INTERVAL)
+        return _time_until_next(now, DAILY_LIMIT_RECHECK_INTERVAL)
     retry_after = _retry_after(error)
     return _POLICY_DELAYS.get(_rate_limit_policy(error)) if retry_after is None else retry_after
 
@@ -277,3 +277,9 @@ def _object(value: object) -> ResponseBody:
     if not isinstance(value, dict):
         raise MalformedResponseError("HubSpot's response is not a JSON object")
     return value
+
+
+def _time_until_next(at: datetime, interval: timedelta) -> timedelta:
+    """How long from `at` to the next multiple of `interval` since midnight UTC."""
+    day = at.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    return interval - (at - day) % interval
