@@ -274,6 +274,23 @@ def note(reason: str) -> Decision:
     return Decision(event=Event.NOTE, reason=reason)
 
 
+def note_reference(reason: str, **found: str | None) -> Decision:
+    """Save the reference that a search found, and what the row lost with it."""
+    return Decision(event=Event.NOTE, reason=reason, changes=found)
+
+
+def request_repair(repair: Repair, pending: Mapping[str, Json], *, reason: str) -> Decision:
+    """Record what a second operator must confirm. It changes nothing else about the job."""
+    reason = f"requested {repair}: {reason}"
+    return Decision(event=Event.NOTE, reason=reason, changes={"pending_repair": pending})
+
+
+def in_answer_to_request(decision: Decision, message: Mapping[str, Json] | None) -> Decision:
+    """A repair, which confirms or voids an earlier request, with the operator's own message."""
+    changed = {} if message is None else {"message": message}
+    return replace(decision, changes={"pending_repair": None, **decision.changes, **changed})
+
+
 def note_resubmission(
     job: JobRow, policy: RetryPolicy, *, new_key: JobKey, reason: str, now: datetime
 ) -> Decision:

@@ -17,7 +17,7 @@ from oncely.core.effect_outcomes import (
 )
 from oncely.core.job_row import Decision, JobRow
 from oncely.core.job_type import PrecheckResult
-from oncely.core.repairs import Repair, note, objection_to_failed
+from oncely.core.repairs import Repair, note_reference, objection_to_failed
 from oncely.core.table_guard import TableOpen, may_lack_reference
 from oncely.operate.repair_request import (
     BusinessRowConflict,
@@ -130,16 +130,16 @@ class RepairRun(ProviderRun):
         """Save what a search found. The operator decides again, with the new row."""
         if not isinstance(found, Prepared):
             return self.unavailable(found) or NotAllowed(str(self.answer(found)))
-        named = {
-            "provider_ref": found.ref,
-            "deployment": self.table.deployment,
-            "provider": self.contract.provider,
-        }
         details = RepairDetails(
             note=f"{found.ref} was found and saved with the job: check it, then repair again"
         )
         reason = f"{found.ref} was found at the provider as this job's own; {self.request.reason}"
-        saved = replace(note(reason), changes=named)
+        saved = note_reference(
+            reason,
+            provider_ref=found.ref,
+            deployment=self.table.deployment,
+            provider=self.contract.provider,
+        )
         return self.writer.write(row, saved, details)
 
     def write_and_send(

@@ -1,7 +1,7 @@
 """Writes a repair over exactly the row that the operator saw, in the operator's name."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from oncely.contracts.contract import AnyContract
@@ -27,7 +27,12 @@ from oncely.core.job_type import (
     PrecheckResult,
 )
 from oncely.core.keys import fingerprint
-from oncely.core.repairs import Repair, resolve_manually, resolved_elsewhere
+from oncely.core.repairs import (
+    Repair,
+    in_answer_to_request,
+    resolve_manually,
+    resolved_elsewhere,
+)
 from oncely.core.store import BusinessWriteConflict, Swapped, VersionConflict
 from oncely.core.text import support_text
 from oncely.operate.repair_request import (
@@ -68,9 +73,7 @@ class RepairWriter:
         contract: AnyContract | None = None,
     ) -> Repaired | StaleVersion | BusinessRowConflict:
         """Write a decision with its business rows. It voids an earlier request, or confirms it."""
-        message = {} if self.request.message is None else {"message": self.request.message}
-        changes = {"pending_repair": None, **decision.changes, **message}
-        decision = replace(decision, changes=changes)
+        decision = in_answer_to_request(decision, self.request.message)
         ports, kept = self.app.ports, self.app.settings.row_retention
         after = row_after(
             decision, row, contract, now=ports.clock.now(), actor=self.actor, row_retention=kept

@@ -12,9 +12,9 @@ from oncely.contracts.contract import AnyContract
 from oncely.core.effect_outcomes import LookupFailed, NotFound
 from oncely.core.errors import UnavailableError
 from oncely.core.hints import DropReason, HintAction
-from oncely.core.job_row import Decision, JobRow
+from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey, job_type_of
-from oncely.core.lifecycle import Event
+from oncely.core.repairs import note
 from oncely.core.store import VersionConflict
 from oncely.core.table_guard import TableBlocked
 from oncely.plugins.events import (
@@ -78,7 +78,7 @@ class LaterChanges:
     def _note(self, row: JobRow, change: EffectChange) -> None:
         """Add the evidence, unless a duplicate of the event already has."""
         reconciler = self.resolver.reconciler
-        noted = Decision(event=Event.NOTE, reason=change.reason)
+        noted = note(change.reason)
         for _ in range(_MAX_CAS_RETRIES):
             after = noted.apply_to(row, now=reconciler.clock.now(), actor=reconciler.actor)
             match reconciler.store.swap(row, after):
