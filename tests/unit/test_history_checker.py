@@ -260,7 +260,7 @@ def test_every_rule_has_a_damage_and_a_sentence() -> None:
 
 
 def test_archive_is_verified_job_by_job() -> None:
-    """list[HistoryLine] of jobs are mixed, as in an archive, and one of 2,000 jobs is damaged."""
+    """The lines of jobs are mixed, as in an archive, and one of 2,000 jobs is damaged."""
     rows = lines_of_job()
     lines = [
         edited(line, job_key=f"payment.charge:order_{number}")
