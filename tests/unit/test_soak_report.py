@@ -93,5 +93,13 @@ def test_broken_invariant_is_a_sentence(broken: SoakReport, sentence: str) -> No
     assert list(broken.lines())[-2:] == ["THE PROMISE IS BROKEN", f"  {sentence}"]
 
 
+def test_refund_that_voided_a_charge_leaves_it_to_its_payment() -> None:
+    refund = "payment.refund:order_18452:rma"
+    voided = replace(CHARGE, kind="refunds", key=refund)
+    jobs = {**FACTS.jobs, refund: job_snapshot(refund)}
+    facts = replace(FACTS, jobs=jobs, effects=(*FACTS.effects, voided))
+    assert replace(KEPT, facts=facts).violations == []
+
+
 def test_review_is_listed_with_its_reason() -> None:
     assert "  review       1 times two were found" in list(KEPT.lines())
