@@ -106,6 +106,8 @@ CALLS: Final[dict[str, Callable[[Any], object]]] = {
     "history.about": lambda port: port.about("1"),
     "history.backfill_progress": lambda port: port.backfill_progress(),
     "history.lines": lambda port: list(port.lines()),
+    "history.names": lambda port: list(port.names()),
+    "history.read": lambda port: list(port.read(["history/a.jsonl.gz"])),
     "history.newest": lambda port: port.newest(),
     "history.open_gaps": lambda port: port.open_gaps(),
     "history.recent": lambda port: port.recent(**WEEK),

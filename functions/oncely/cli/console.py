@@ -3,6 +3,8 @@
 import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Final, TypeVar
 
 import typer
@@ -12,6 +14,7 @@ from oncely.core.text import single_line
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import Progress, TaskID
     from rich.text import Text
 
 T = TypeVar("T")
@@ -118,6 +121,42 @@ def with_progress(items: Iterable[T], label: str, *, total: int) -> Iterator[T]:
     console = stderr_console()
     quiet = total < 2 or not console.is_terminal  # noqa: PLR2004  # one item needs no bar
     yield from track(items, label, total=total, console=console, transient=True, disable=quiet)
+
+
+@dataclass
+class StepBars:
+    """A progress bar for each step, on stderr."""
+
+    progress: "Progress"
+    _tasks: "dict[str, TaskID]" = field(default_factory=dict)
+
+    def show(self, step: str, share: float, count: int) -> None:
+        """Show the progress of a step, from 0 to 1, and a number beside its bar."""
+        if step not in self._tasks:
+            self._tasks[step] = self.progress.add_task(step, total=1.0, number="")
+        self.progress.update(self._tasks[step], completed=share, number=f"{count:,}")
+
+    def print_line(self, line: str) -> None:
+        """Print a result. On a terminal, it is above the bars."""
+        shown = not self.progress.disable and sys.stdout.isatty()
+        print_line(line, to=self.progress.console if shown else None)
+
+
+@contextmanager
+def step_bars(*, hidden: bool = False) -> Iterator[StepBars]:
+    """Show the progress of several steps, if stderr is a terminal."""
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[number]}"))
+    console = stderr_console()
+    with Progress(
+        *columns,
+        TimeElapsedColumn(),
+        console=console,
+        disable=hidden or not console.is_terminal,
+        redirect_stdout=False,  # which would write the results for a pipe to stderr
+    ) as progress:
+        yield StepBars(progress)
 
 
 def print_json(value: object) -> None:
