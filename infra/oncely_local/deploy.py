@@ -23,8 +23,8 @@ _INFRA: Final = REPOSITORY / "infra"
 _LOCAL: Final = _INFRA / "oncely_local"  # not part of the stack
 # The stack derives queues, tables, variables, timeouts and statuses from these.
 _DERIVED_FROM: Final = (
-    *("jobs", "providers", "contract.py", "job_names.py", "registry.py", "resources.py"),
-    *("settings.py", "telemetry.py", "core/lifecycle.py", "core/profiles.py"),
+    *("contracts", "jobs", "plugins", "providers", "aws/alarm_description.py", "aws/signals.py"),
+    *("core/lifecycle.py", "core/outcomes.py", "core/profiles.py", "operate/own_tables.py"),
 )
 _BUILD_ARTIFACTS: Final = frozenset({"__pycache__", ".DS_Store"})
 # Of a team's project: what tools write, and what no synthesis reads.

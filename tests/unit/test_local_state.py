@@ -73,6 +73,12 @@ def test_stack_sources_exclude_local_runner() -> None:
     assert any(name.endswith("infra/oncely_cdk/stack.py") for name in names)
 
 
+def test_stack_is_derived_from_every_named_source() -> None:
+    names = [str(path) for path in deploy_module.stack_sources()]
+    for part in deploy_module._DERIVED_FROM:  # noqa: SLF001  # a stale name would go unnoticed
+        assert any(f"functions/oncely/{part}" in name for name in names), part
+
+
 def test_local_engine_has_package_without_testing() -> None:
     with zipfile.ZipFile(BytesIO(package_engine())) as code:
         folders = {"/".join(name.split("/")[:2]) for name in code.namelist()}
