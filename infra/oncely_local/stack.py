@@ -10,7 +10,7 @@ from typing import Final
 from oncely.testing.sandbox import Sandbox, SandboxOptions
 from oncely_local.account import LocalAccount
 from oncely_local.deploy import bootstrap, cached_assembly, deploy, stack_name
-from oncely_local.engine import Engine, free_port, install_if_missing, running_engine
+from oncely_local.engine import Engine, free_port, install_if_missing, start_engine
 from oncely_local.event_delivery import event_delivery
 from oncely_local.kept_data import KeptData, LocalPorts
 from oncely_local.project import LocalProject, local_project
@@ -63,7 +63,7 @@ def running_stack(
     with (
         sandbox,
         # Stops before the sandbox, so that no function sees the providers disappear.
-        running_engine(
+        start_engine(
             log,
             environment=project.engine_environment,
             pick_port=lambda: ports.engine or free_port(),

@@ -15,7 +15,7 @@ from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely.testing.sandbox import Sandbox
 from oncely_local.account import LocalAccount
 from oncely_local.chaos import PendingEffectResolver
-from oncely_local.engine import Engine
+from oncely_local.engine import Engine, aws_environment
 from oncely_local.project import local_project
 from oncely_local.stack import LocalStack
 from tests.support.dynamo import DynamoFixture
@@ -62,7 +62,7 @@ def create_environment(engine: Engine, sandbox: Sandbox) -> SoakEnvironment:
     }
     stage = local_project().settings.model_copy(update={"providers_address": sandbox.url})
     variables = {
-        **engine.environment(),
+        **aws_environment(engine.url),
         **stage.provider_env_vars(providers_of(SHIPPED_JOBS)),
         JOBS_ENV_VAR: name_jobs(SHIPPED_JOBS),
         "JOBS_TABLE": dynamo.jobs_table,
