@@ -9,8 +9,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
+import typer
 from rich.console import Console
 from rich.live import Live
 
@@ -20,13 +21,12 @@ from oncely.core.lifecycle import UNRESOLVED, Event, Status
 from oncely_local import chaos
 from oncely_local.account import LocalAccount
 from oncely_local.demo_report import DemoReport, DemoSnapshot, RunStats, render_line, render_tables
-from oncely_local.deploy import DeployError
-from oncely_local.engine import EngineError
-from oncely_local.local import advertised, run_until_interrupted
+from oncely_local.local import run_until_interrupted
 from oncely_local.logs import LogCounts, LogStream, count_timeouts
 from oncely_local.observer import Observer
 from oncely_local.processes import memory_usage
 from oncely_local.project import local_project
+from oncely_local.redeploy import advertised
 from oncely_local.sample_data import create_sample_users
 from oncely_local.stack import LocalStack, interrupt_on_signals, running_stack
 from oncely_local.traffic import Traffic
@@ -56,14 +56,20 @@ BackgroundTask = Callable[[threading.Event], None]
 
 
 def demo(
+    jobs: Annotated[int, typer.Option(min=1, help="Approximate number of jobs.")] = 300,
+    seed: Annotated[int, typer.Option(help="Seed for the messages, faults and kills.")] = 1,
+    faults: Annotated[
+        chaos.FaultLevel, typer.Option(help="How many faults to inject.")
+    ] = chaos.FaultLevel.SOME,
     *,
-    jobs: int = 300,
-    seed: int = 1,
-    faults: str = "some",
-    keep_running: bool = False,
-    ignore_idempotency_keys: bool = False,
-) -> int:
-    """Run the demo and print its report. Returns 1 if a guarantee was violated or it failed."""
+    keep_running: Annotated[
+        bool, typer.Option("--keep", help="Keep the stack running after the report.")
+    ] = False,
+    ignore_idempotency_keys: Annotated[
+        bool, typer.Option("--ignore-keys", help="Make the provider ignore idempotency keys.")
+    ] = False,
+) -> None:
+    """Run jobs under injected faults. Exits with code 1 if a guarantee was violated."""
     console = Console()
     try:
         with interrupt_on_signals(), contextlib.ExitStack() as exit_stack:
@@ -75,7 +81,7 @@ def demo(
                     seed=seed,
                 )
                 stack = exit_stack.enter_context(steps)
-                run = _prepare_run(stack, jobs=jobs, seed=seed, level=chaos.FaultLevel(faults))
+                run = _prepare_run(stack, jobs=jobs, seed=seed, level=faults)
             exit_stack.enter_context(advertised(stack))
             report = run.run(console)
             console.print(report.render())
@@ -84,12 +90,9 @@ def demo(
                 with contextlib.suppress(KeyboardInterrupt):
                     create_sample_users(stack)
                     run_until_interrupted(console, stack, order=FIRST_ORDER)
-            return code
     except KeyboardInterrupt:
-        return _INTERRUPTED_EXIT_CODE
-    except (CommandError, DeployError, EngineError) as error:
-        console.print(str(error), markup=False)
-        return 1
+        code = _INTERRUPTED_EXIT_CODE
+    raise typer.Exit(code)
 
 
 def _prepare_run(stack: LocalStack, *, jobs: int, seed: int, level: chaos.FaultLevel) -> "DemoRun":

@@ -11,6 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
+from oncely.cli.errors import CommandError
 from oncely_cdk.paths import FUNCTIONS, REPOSITORY
 from oncely_cdk.stage_file import IDENTITY_OUTPUT
 from oncely_cdk.stages import ENGINE_ADDRESS, PROVIDERS_ADDRESS
@@ -31,7 +32,7 @@ _BUILD_ARTIFACTS: Final = frozenset({"__pycache__", ".DS_Store"})
 _NOT_SOURCES: Final = frozenset({"__pycache__", "cdk.out", "node_modules", "tests"})
 
 
-class DeployError(Exception):
+class DeployError(CommandError):
     """The CDK CLI failed. The message is its output."""
 
 

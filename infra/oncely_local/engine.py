@@ -17,6 +17,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Final, Self
 
+from oncely.cli.errors import CommandError
+
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
 ENGINE_ENVIRONMENT: Final = REPOSITORY / ".venv-engine"  # in this repository
 WATCHDOG_SCRIPT: Final = Path(__file__).with_name("parent_watchdog.py")
@@ -39,7 +41,7 @@ TAIL_LINES: Final = 20
 SAVE_TIMEOUT_SECONDS: Final = 60.0
 
 
-class EngineError(Exception):
+class EngineError(CommandError):
     """The engine did not start, or is not installed."""
 
 
