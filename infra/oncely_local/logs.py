@@ -132,8 +132,6 @@ class LogCounts:
     duplicates_by_reason: Counter[str] = field(default_factory=Counter)
     rejected: int = 0
     resolved: int = 0  # jobs whose status the reconciler changed
-    dead_letters: int = 0
-    errors: int = 0
 
     def add(self, lines: Iterable[LogLine]) -> None:
         for line in lines:
@@ -141,8 +139,6 @@ class LogCounts:
                 self._add_delivery(line)
             elif line.event == "job resolved":
                 self.resolved += line.fields.get("old") != line.fields.get("new")
-            elif line.event == "dead letter":
-                self.dead_letters += 1
 
     @property
     def duplicates(self) -> int:
@@ -152,7 +148,6 @@ class LogCounts:
         self.deliveries += 1
         self.redelivered += int(line.fields["receives"]) > 1
         self.rejected += line.fields.get("reply") == "Reject"
-        self.errors += line.event == "message not processed"
         if how := line.fields.get("deduplication"):
             self.duplicates_by_reason[how] += 1
 

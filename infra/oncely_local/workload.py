@@ -58,7 +58,6 @@ class Workload:
 
     rows: Mapping[str, Sequence[SeedRow]]  # by the short name of their table
     contacts: int = 0  # that the CRM has at the start
-    events: tuple[str, ...] = ()  # ids of changed contacts; the first is 1
     jobs: Mapping[str, ScheduledMessage]  # the first message of each requested job
     duplicates: tuple[ScheduledMessage, ...]  # the same messages again, concurrently or later
     invalid: tuple[ScheduledMessage, ...]  # must be rejected; all bodies differ
@@ -76,7 +75,7 @@ def generate_workload(*, jobs: int, seed: int) -> Workload:
     cancelled = list(_cancelled_orders(_at_least_one(len(orders) * SHARE_CANCELLED)))
     contacts = _at_least_one(jobs * SHARE_OF_IMPORTED)
     known = [str(n) for n in range(1, contacts + 1)]
-    events = tuple(draw.choices(known, k=_at_least_one(jobs * SHARE_OF_EVENTS)))
+    changed = draw.choices(known, k=_at_least_one(jobs * SHARE_OF_EVENTS))
     records = [_record(n) for n in range(_at_least_one(jobs * SHARE_OF_PUSHES))]
     messages: dict[str, tuple[str, str]] = {}
     for order in (*cancelled, *orders):
@@ -86,7 +85,7 @@ def generate_workload(*, jobs: int, seed: int) -> Workload:
     for batch in ("nightly", "again"):
         body = _message("sync.import", source=CRM, batch_id=batch)
         messages[f"sync.import:{CRM}:{batch}"] = (SYNC, body)
-    for n, contact in enumerate(events):
+    for n, contact in enumerate(changed):
         event = f"event-{n}"
         body = _message("sync.contact", source=CRM, source_id=contact, event_id=event)
         messages[f"sync.contact:{CRM}:{contact}:{event}"] = (SYNC, body)
@@ -103,7 +102,6 @@ def generate_workload(*, jobs: int, seed: int) -> Workload:
     return Workload(
         rows={"orders": (*orders, *cancelled), "refund_requests": requests, "records": records},
         contacts=contacts,
-        events=events,
         jobs=first,
         duplicates=tuple(_duplicates(draw, list(first.values()))),
         invalid=(

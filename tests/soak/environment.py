@@ -14,7 +14,7 @@ from oncely.contracts.settings import Settings, queue_env_var, secret_env_var, t
 from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely.testing.sandbox import Sandbox
 from oncely_local.account import LocalAccount
-from oncely_local.chaos import PendingEffectResolver
+from oncely_local.chaos import complete_pending_effects
 from oncely_local.engine import Engine, aws_environment
 from oncely_local.project import local_project
 from oncely_local.stack import LocalStack
@@ -113,7 +113,7 @@ def _queues(sqs: Any) -> dict[str, str]:  # noqa: ANN401  # boto3's
 @contextmanager
 def resolve_pending_effects(stack: LocalStack) -> Iterator[None]:
     closes = threading.Event()
-    bank = threading.Thread(target=PendingEffectResolver(stack.sandbox).run, args=(closes,))
+    bank = threading.Thread(target=complete_pending_effects, args=(stack.sandbox, closes))
     bank.start()
     try:
         yield
