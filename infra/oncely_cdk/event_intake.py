@@ -6,9 +6,9 @@ Created only if the stage turns on the events of a provider.
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
-from aws_cdk import Duration, Stack
+from aws_cdk import Stack
 from aws_cdk import aws_events as events
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sqs as sqs
@@ -19,13 +19,10 @@ from oncely.plugins.events import EventRule
 from oncely_cdk import job_items
 from oncely_cdk.alarms import PERIOD, AlarmSpec
 from oncely_cdk.job_function import OncelyFunction
+from oncely_cdk.queues import create_queue
 from oncely_cdk.shared_resources import SharedResources
 from oncely_cdk.stages import DEAD_LETTER_RETENTION_DAYS
 from oncely_cdk.webhook_api import WebhookApi
-
-BATCH_SIZE: Final = 10
-# The minimum that Lambda accepts. A lookup takes a second, and the gate limits all of them.
-MAX_CONCURRENCY: Final = 2
 
 
 class EventIntakeConstruct(Construct):
@@ -35,24 +32,28 @@ class EventIntakeConstruct(Construct):
         self, scope: Construct, id_: str, *, shared: SharedResources, engine: str | None
     ) -> None:
         super().__init__(scope, id_)
-        self._shared = shared
-        self.dead_letters = self._queue("DeadLetters", days=DEAD_LETTER_RETENTION_DAYS)
-        self.queue = self._queue(
+        self._shared, stage = shared, shared.stage
+        self.dead_letters = create_queue(
+            self, "DeadLetters", stage=stage, days=DEAD_LETTER_RETENTION_DAYS
+        )
+        self.queue = create_queue(
+            self,
             "Queue",
-            days=shared.stage.queue_retention_days,
+            stage=stage,
+            days=stage.queue_retention_days,
             dead_letters=sqs.DeadLetterQueue(
-                queue=self.dead_letters, max_receive_count=shared.stage.max_receive_count
+                queue=self.dead_letters, max_receive_count=stage.max_receive_count
             ),
         )
         self.receiver = self._create_receiver()
         rules = [
             self._add_rule(f"{pascal_case(plugin.name)}{rule.name}", rule)
             for plugin in shared.required.providers
-            for rule in plugin.event_rules(shared.stage.settings_of(plugin))
+            for rule in plugin.event_rules(stage.settings_of(plugin))
             # The local engine has no events of AWS services and partners.
-            if not shared.stage.is_local
+            if not stage.is_local
         ]
-        served = shared.stage.webhook_providers(shared.required)
+        served = stage.webhook_providers(shared.required)
         self.webhook = (
             WebhookApi(
                 self, "Webhook", shared=shared, plugins=served, queue=self.queue, engine=engine
@@ -70,20 +71,6 @@ class EventIntakeConstruct(Construct):
             "EventsDeadLetterQueueUrl": self.dead_letters.queue_url,
         }
         return {**queues, **urls}
-
-    def _queue(
-        self, id_: str, *, days: int, dead_letters: sqs.DeadLetterQueue | None = None
-    ) -> sqs.Queue:
-        stage = self._shared.stage
-        return sqs.Queue(
-            self,
-            id_,
-            encryption=sqs.QueueEncryption.SQS_MANAGED,
-            enforce_ssl=stage.tls_only,
-            visibility_timeout=Duration.seconds(stage.visibility_timeout_seconds),
-            retention_period=Duration.days(days),
-            dead_letter_queue=dead_letters,
-        )
 
     def _create_receiver(self) -> OncelyFunction:
         """Create the function, with access to the providers whose events are on."""
@@ -110,9 +97,8 @@ class EventIntakeConstruct(Construct):
         shared.grant_publish(function)
         function.grant("events:PutEvents", resources=[shared.bus.event_bus_arn])
         shared.alerts.grant_publish(function)
-        function.add_queue_source(
-            self.queue, batch_size=BATCH_SIZE, max_concurrency=MAX_CONCURRENCY
-        )
+        # With the lowest concurrency: a lookup takes a second, and the gate limits all of them.
+        function.add_queue_source(self.queue)
         return function
 
     def _add_rule(self, id_: str, rule: EventRule) -> str:
