@@ -2,25 +2,27 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Final
 
+from aws_cdk import Token
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk import aws_sqs as sqs
+from pydantic import ValidationError
 
 from oncely.contracts.job_names import JOBS_ENV_VAR
+from oncely.contracts.resources import JobSettings
 from oncely.contracts.settings import (
     Settings,
     columns_env_var,
+    job_setting_output,
     queue_env_var,
     secret_env_var,
     table_env_var,
 )
 from oncely.operate.own_tables import JOBS
-from oncely_cdk.job_setting_values import JobSettingValues
 from oncely_cdk.required_resources import RequiredResources
 from oncely_cdk.stage_file import suggest
 from oncely_cdk.stages import OncelySettings, StageError
@@ -66,18 +68,65 @@ class GivenResources:
             )
         self._check_keys()
         _check_columns(settings, required, self.tables)
-        self._refuse_unknown("job_settings", settings.job_settings, self.job_settings.variables)
-        self.job_settings.check(set(_own_variables(required)))
+        self._check_job_settings()
         if taken := sorted(set(self.environment) & set(_own_variables(required))):
             raise StageError(
                 f"environment sets {', '.join(taken)}, which Oncely sets itself: rename it, or use "
                 "the argument or setting for it"
             )
 
-    @cached_property
-    def job_settings(self) -> JobSettingValues:
-        """The settings that the jobs declare."""
-        return JobSettingValues(self.required, self.settings, self.environment)
+    @property
+    def job_env_vars(self) -> dict[str, str]:
+        """The variables of every function with jobs: the team's, and those of the stage's file."""
+        in_file = {name.upper(): value for name, value in self.settings.job_settings.items()}
+        return {**self.environment, **in_file}
+
+    @property
+    def job_setting_outputs(self) -> dict[str, str]:
+        """What commands need: the settings that the jobs declare."""
+        values = self.job_env_vars
+        return {
+            job_setting_output(field): values[name]
+            for field, name in self._job_setting_variables.items()
+            if name in values
+        }
+
+    @property
+    def _job_setting_variables(self) -> dict[str, str]:
+        """The variable of each declared field."""
+        types = self.required.job_settings
+        return {field: name for one in types for field, name in one.env_vars().items()}
+
+    def _check_job_settings(self) -> None:
+        """Refuse values that a job could not use, and fields that hide a variable of Oncely."""
+        given, variables = self.settings.job_settings, self._job_setting_variables
+        self._refuse_unknown("job_settings", given, variables)
+        taken = set(_own_variables(self.required))
+        for field, name in variables.items():
+            if name in taken:
+                raise StageError(
+                    f"the settings of a job are read from {name}, which Oncely sets itself: "
+                    "rename the field"
+                )
+            if field in given and name in self.environment:
+                raise self.settings.error(
+                    f"job_settings.{field} is in `environment`, too, as {name}: use one"
+                )
+        for settings_type in self.required.job_settings:
+            self._check_values(settings_type)
+
+    def _check_values(self, settings_type: type[JobSettings]) -> None:
+        values = self.job_env_vars
+        try:
+            settings_type.read(values)
+        except ValidationError as error:
+            for fault in error.errors():
+                field = str(fault["loc"][0])
+                # What only the deployment knows is checked when the worker starts.
+                if not Token.is_unresolved(values.get(field.upper(), "")):
+                    raise self.settings.error(
+                        f"job_settings.{field} of {settings_type.__name__}: {fault['msg']}"
+                    ) from error
 
     def _check_keys(self) -> None:
         settings = self.settings
