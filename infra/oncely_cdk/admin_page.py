@@ -49,16 +49,6 @@ _ACCESS_LOG_FORMAT: Final = (
 )
 
 
-def local_engine_parameter(stack: Stack) -> str:
-    """Add the parameter with the local engine's address; returns its value."""
-    return CfnParameter(
-        stack,
-        ENGINE_ADDRESS,
-        default="http://127.0.0.1:4566",
-        description="Address of the local engine",
-    ).value_as_string
-
-
 def api_url(api: apigateway.HttpApi, engine: str | None) -> str:
     """Return the address of an API: on AWS its own, locally a host name of the engine."""
     if engine is None:
@@ -74,8 +64,15 @@ class AdminPage(Construct):
         super().__init__(scope, id_)
         self._shared = shared
         self.user_pool = AdminUserPool(self, "Users", stage=shared.stage)
-        # Known when the local engine runs, not at synthesis.
-        self.engine = local_engine_parameter(Stack.of(self)) if shared.stage.is_local else None
+        self.engine: str | None = None
+        if shared.stage.is_local:
+            # Known when the local engine runs, not at synthesis.
+            self.engine = CfnParameter(
+                Stack.of(self),
+                ENGINE_ADDRESS,
+                default="http://127.0.0.1:4566",
+                description="Address of the local engine",
+            ).value_as_string
         self.api = apigateway.HttpApi(
             self,
             "Api",
@@ -112,9 +109,6 @@ class AdminPage(Construct):
         assert isinstance(resource, secretsmanager.CfnSecret)  # noqa: S101  # for the type checker
         # Not its reference: that is the ARN on AWS, but the name in the local engine.
         return resource.attr_id
-
-    def _access_log_env_vars(self) -> dict[str, str]:
-        return {"ACCESS_LOG_SECRET": self.access_log_secret}
 
     def _add_stage(self) -> None:
         apigateway.CfnStage(
@@ -154,7 +148,7 @@ class AdminPage(Construct):
                 **tables.table_env_vars(GATES),
                 # For links to the consoles of providers.
                 **shared.stage.provider_env_vars(shared.required.configured_providers),
-                **self._access_log_env_vars(),
+                "ACCESS_LOG_SECRET": self.access_log_secret,
                 "ARCHIVE_BUCKET": shared.archive.name,
                 **shared.queues.env_vars(),
                 "DEAD_LETTER_QUEUE_URL": shared.queues.dead_letters.queue_url,
@@ -202,7 +196,7 @@ class AdminPage(Construct):
             log_retention_days=shared.stage.access_log_retention_days,
             environment={
                 **shared.lookup_env_vars(),
-                **self._access_log_env_vars(),
+                "ACCESS_LOG_SECRET": self.access_log_secret,
                 "USER_POOL_ID": self.user_pool.pool.user_pool_id,
                 **shared.resubmission_env_vars(),
                 **shared.second_operator_env_vars(),

@@ -37,13 +37,6 @@ def engine_code(*, stage: OncelySettings) -> lambda_.AssetCode:
     return _asset(engine_files(), stage=stage, runtime_path=LAYER_PATH)
 
 
-def job_code(
-    *, stage: OncelySettings, contracts: Iterable[type[AnyContract]] = ()
-) -> lambda_.AssetCode:
-    """The code of every function: the packages of the jobs."""
-    return _asset(job_files(contracts), stage=stage, runtime_path=CODE_PATH)
-
-
 def _asset(files: ShippedFiles, *, stage: OncelySettings, runtime_path: str) -> lambda_.AssetCode:
     digest = _digest(files, stage=stage)
     compiler = _compiler(stage)
@@ -59,11 +52,6 @@ def _digest(files: ShippedFiles, *, stage: OncelySettings) -> str:
 def _compiler(stage: OncelySettings) -> Path | None:
     # The local engine starts a process for each function, which would compile everything again.
     return Path(sys.executable) if stage.is_local else lambda_python()
-
-
-def handler_path(entry: str) -> str:
-    """The handler string of an entry point."""
-    return f"oncely.handlers.{entry}.handler"
 
 
 class CodeLayers(Construct):
@@ -114,7 +102,8 @@ class CodeLayers(Construct):
         )
 
     def code(self) -> lambda_.AssetCode:
-        return job_code(stage=self.stage, contracts=self._contracts)
+        """The code of every function: the packages of the jobs."""
+        return _asset(job_files(self._contracts), stage=self.stage, runtime_path=CODE_PATH)
 
     def stamp_env_vars(self, own_jobs: Iterable[type[AnyContract]] | None = None) -> dict[str, str]:
         """Return the digests that engine and job code must have, for oncely/aws/code_stamp.py.

@@ -16,7 +16,7 @@ from constructs import Construct
 from oncely.contracts.job_names import JOBS_ENV_VAR
 from oncely.plugins.provider import AnyProvider
 from oncely_cdk.encryption_keys import EncryptionKeys
-from oncely_cdk.function_code import ARCHITECTURE, PYTHON, CodeLayers, handler_path
+from oncely_cdk.function_code import ARCHITECTURE, PYTHON, CodeLayers
 from oncely_cdk.nag import acknowledge, wildcard_finding
 from oncely_cdk.stages import OncelySettings, StageError
 
@@ -278,7 +278,7 @@ class OncelyFunction(GrantedFunction):
             "Function",
             description=f"Oncely: {description}",
             code=layers.code(),
-            handler=handler_path(entry),
+            handler=f"oncely.handlers.{entry}.handler",
             runtime=PYTHON,
             architecture=ARCHITECTURE,
             layers=layers.for_function(providers, imports_jobs=imports_jobs),

@@ -52,7 +52,10 @@ class AdminUserPool(Construct):
             "SignIn",
             cognito_domain=cognito.CognitoDomainOptions(domain_prefix=_domain_prefix(stage, self)),
         )
-        self._suppress_nag(required=stage.requires_mfa)
+        acknowledge(self.pool, "COG8", "The Plus plan is priced per user; it is your choice.")
+        if not stage.requires_mfa:
+            reason = "Production requires MFA; elsewhere each user chooses."
+            acknowledge(self.pool, "COG2", reason)
 
     @property
     def sign_in_url(self) -> str:
@@ -80,13 +83,6 @@ class AdminUserPool(Construct):
             id_token_validity=Duration.minutes(15),
             refresh_token_validity=Duration.hours(10),
         )
-
-    def _suppress_nag(self, *, required: bool) -> None:
-        findings = {"COG8": "The Plus plan is priced per user; it is your choice."}
-        if not required:
-            findings["COG2"] = "Production requires MFA; elsewhere each user chooses."
-        for finding, reason in findings.items():
-            acknowledge(self.pool, finding, reason)
 
 
 def _domain_prefix(stage: OncelySettings, scope: Construct) -> str:
