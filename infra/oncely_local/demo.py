@@ -17,8 +17,8 @@ from rich.console import Console
 from rich.live import Live
 
 from oncely.cli.errors import CommandError
-from oncely.core.job_row import CLOCK_SKEW
 from oncely.core.lifecycle import UNRESOLVED, Event, Status
+from oncely_cdk.guardrails import lease_seconds
 from oncely_local import chaos
 from oncely_local.account import LocalAccount
 from oncely_local.demo_report import DemoReport, DemoSnapshot, render_line, render_tables
@@ -115,10 +115,7 @@ def shorten_visibility(account: LocalAccount, queue_urls: Iterable[str]) -> None
     """Redeliver the messages of killed workers soon after the lease, not after 6 timeouts."""
     project = local_project()
     timeout = project.settings.worker_timeout_seconds
-    longest_request = max(
-        policy.profile.request_timeout for one in project.jobs for policy in one.all_policies()
-    )
-    lease = timeout + (longest_request + CLOCK_SKEW).total_seconds()
+    lease = lease_seconds(project.jobs, worker_timeout_seconds=timeout)
     visibility = str(int(lease) + _LEASE_MARGIN_SECONDS)
     for url in queue_urls:
         account.client("sqs").set_queue_attributes(

@@ -15,7 +15,6 @@ from rich.console import Console
 
 from oncely import encode_message
 from oncely.cli.errors import CommandError
-from oncely.contracts.settings import pascal_case
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.testing.sandbox import FaultKind
 from oncely_local.account import LocalAccount
@@ -23,7 +22,7 @@ from oncely_local.engine import REGION, EngineError
 from oncely_local.kept_data import KeptData
 from oncely_local.logs import LogStream
 from oncely_local.metrics import MetricForwarder
-from oncely_local.project import local_project
+from oncely_local.project import local_project, queue_output
 from oncely_local.redeploy import RunningStack, advertised, redeploy
 from oncely_local.sample_data import (
     FIRST_ORDER,
@@ -200,7 +199,7 @@ def connection_info(stack: LocalStack, *, order: str) -> str:
         contract = PaymentCharge
         message = PaymentCharge.message(job="payment.charge", v=1, order_id=order)
     body = encode_message(message.to_dict())
-    queue = outputs[f"{pascal_case(contract.resources.queue)}QueueUrl"]
+    queue = outputs[queue_output(contract)]
     row = f'{{"job_key": {{"S": "{contract.key(message)}"}}}}'
     subject = contract.subject(message) or contract.key(message)
     users = " or ".join(f"{name} ({group})" for group, name in SAMPLE_USERS.items())
