@@ -156,14 +156,14 @@ class DemoReport:
     def _input_lines(self) -> list[ReportLine]:
         run, tally, faults = self.last, self.log_counts, self.last.ledger_totals.faults
         job_types = Counter(job.job_type for job in self.final_state.jobs.values())
-        duplicates = _format_counts(tally.duplicates_by_reason)
+        duplicates = _format_counts(tally.duplicates)
         return [
             (job_types.total(), f"jobs from {run.sent} messages: {_format_counts(job_types)}"),
             (
                 tally.deliveries,
                 f"deliveries processed, {tally.redelivered} of them redelivered by the queue",
             ),
-            (tally.duplicates, f"duplicates detected: {duplicates}"),
+            (tally.duplicates.total(), f"duplicates detected: {duplicates}"),
             (tally.rejected, "messages rejected: invalid, or in conflict with their order"),
             (run.kills, "worker processes killed at random times"),
             (self.timeouts, "functions stopped at their timeout, during an endless response"),

@@ -129,7 +129,7 @@ class LogCounts:
 
     deliveries: int = 0  # messages that a worker processed
     redelivered: int = 0  # of these, second and later deliveries
-    duplicates_by_reason: Counter[str] = field(default_factory=Counter)
+    duplicates: Counter[str] = field(default_factory=Counter)  # by reason
     rejected: int = 0
     resolved: int = 0  # jobs whose status the reconciler changed
 
@@ -140,16 +140,12 @@ class LogCounts:
             elif line.event == "job resolved":
                 self.resolved += line.fields.get("old") != line.fields.get("new")
 
-    @property
-    def duplicates(self) -> int:
-        return self.duplicates_by_reason.total()
-
     def _add_delivery(self, line: LogLine) -> None:
         self.deliveries += 1
         self.redelivered += int(line.fields["receives"]) > 1
         self.rejected += line.fields.get("reply") == "Reject"
         if how := line.fields.get("deduplication"):
-            self.duplicates_by_reason[how] += 1
+            self.duplicates[how] += 1
 
 
 def count_timeouts(log: Path) -> int:

@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final
 
-from oncely.contracts.settings import pascal_case
 from oncely_local.account import LocalAccount
 from oncely_local.project import local_project
 from oncely_local.sample_data import put_rows
@@ -44,8 +43,7 @@ class Traffic:
         self.done = threading.Event()
 
     def prepare(self) -> None:
-        for table, rows in self._workload.rows.items():
-            put_rows(self._stack, f"{pascal_case(table)}TableName", rows)
+        put_rows(self._stack, self._workload.rows)
         if self._workload.contacts:
             self._stack.sandbox.providers[CRM].add_samples(self._workload.contacts)
 

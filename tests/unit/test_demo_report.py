@@ -31,7 +31,7 @@ DONE, DECLINED = ("charges", EffectState.DONE), ("charges", EffectState.DECLINED
 
 
 def render_report(facts: DemoFinalState, totals: LedgerTotals) -> list[str]:
-    tally = LogCounts(deliveries=5, duplicates_by_reason=Counter({"finished": 2}))
+    tally = LogCounts(deliveries=5, duplicates=Counter({"finished": 2}))
     report = DemoReport(
         final_state=facts,
         verdict=evaluate(facts),

@@ -65,7 +65,7 @@ def test_deliveries_are_counted_by_result() -> None:
         ]
     )
 
-    assert (tally.deliveries, tally.redelivered, tally.duplicates) == (5, 1, 2)
+    assert (tally.deliveries, tally.redelivered, tally.duplicates.total()) == (5, 1, 2)
     assert (tally.rejected, tally.resolved) == (2, 1)
 
 
