@@ -131,7 +131,7 @@ def _read_stream(
     pattern: str | None = None,
 ) -> None:
     """Invoke a function with the stream's records, starting at the oldest."""
-    stream = shared.tables.jobs.table_stream_arn
+    stream = shared.tables.by_name[JOBS].table_stream_arn
     if stream is None:
         raise ValueError("the job table has no stream")
     # Lambda reads the stream and reports dropped records with this function's role.
