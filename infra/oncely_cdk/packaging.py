@@ -108,10 +108,15 @@ def _list_package(root: str) -> Iterator[tuple[str, Path]]:
 
 
 def _list_files(folder: Path, root: str) -> Iterator[tuple[str, Path]]:
+    for path in list_sources(folder):
+        yield (PurePath(root) / path.relative_to(folder)).as_posix(), path
+
+
+def list_sources(folder: Path) -> Iterator[Path]:
+    """List the files of a folder, without what tools wrote into it."""
     for path in sorted(folder.rglob("*")):
-        inside = path.relative_to(folder)
-        if path.is_file() and not _is_build_artifact(inside):
-            yield (PurePath(root) / inside).as_posix(), path
+        if path.is_file() and not _is_build_artifact(path.relative_to(folder)):
+            yield path
 
 
 def _is_build_artifact(path: Path) -> bool:

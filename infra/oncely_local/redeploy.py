@@ -16,7 +16,6 @@ from oncely_local.deploy import (
     deploy,
     function_sources,
     source_digest,
-    stack_name,
     stack_sources,
 )
 from oncely_local.engine import ACCOUNT, REGION
@@ -89,9 +88,7 @@ def redeploy(running: RunningStack) -> tuple[RunningStack, str]:
     code, shape = source_digests()
     after = replace(running, code=code, shape=shape)
     if shape != running.shape:
-        assembly = cached_assembly()
-        deploy(running.endpoint, assembly, providers=running.providers)
-        account = LocalAccount(running.endpoint, stack_name(assembly))
+        account = deploy(running.endpoint, cached_assembly(), providers=running.providers)
         account.put_secrets(local_project().secrets)
         after = replace(after, outputs=account.outputs())
         return after, "The stack changed and was deployed with the CDK."

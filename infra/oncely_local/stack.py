@@ -12,7 +12,7 @@ from oncely.plugins.events import EventEnvelope, EventRule
 from oncely.plugins.provider import AnyProvider
 from oncely.testing.sandbox import Sandbox, SandboxOptions
 from oncely_local.account import LocalAccount
-from oncely_local.deploy import bootstrap, cached_assembly, deploy, stack_name
+from oncely_local.deploy import bootstrap, cached_assembly, deploy
 from oncely_local.engine import ACCOUNT, Engine, free_port, install_if_missing, start_engine
 from oncely_local.kept_data import KeptData, LocalPorts
 from oncely_local.project import LocalProject, local_project
@@ -79,8 +79,7 @@ def running_stack(
             report_progress("bootstrapping the local account")
             bootstrap(engine.url, assembly)
         report_progress("deploying the stack")
-        deploy(engine.url, assembly, providers=sandbox.url)
-        account = LocalAccount(engine.url, stack_name(assembly))
+        account = deploy(engine.url, assembly, providers=sandbox.url)
         account.put_secrets(project.secrets)
         with event_delivery(sandbox, project, account):
             yield LocalStack(engine, sandbox, account, account.outputs(), project, is_restored)
