@@ -13,7 +13,7 @@ from oncely.contracts.contract import AnyContract
 from oncely.plugins.provider import AnyProvider
 from oncely_cdk.import_check import check_imports
 from oncely_cdk.job_pins import check_lock
-from oncely_cdk.layers import ENGINE, JOB_PACKAGES, RUNTIME, Target, used_layers
+from oncely_cdk.layers import ENGINE, JOB_PACKAGES, ON_LAMBDA, ON_THIS_MACHINE, RUNTIME, used_layers
 from oncely_cdk.packaging import (
     CODE_PATH,
     LAYER_PATH,
@@ -70,7 +70,7 @@ class CodeLayers(Construct):
         super().__init__(scope, id_)
         self.stage = stage
         self._contracts = required.contracts
-        target = Target.this_machine() if stage.is_local else Target.lambda_()
+        target = ON_THIS_MACHINE if stage.is_local else ON_LAMBDA
         layers = used_layers(target, required.providers, jobs=requirements)
         if requirements is not None:
             check_lock(requirements, (layers[name] for name in layers if name != JOB_PACKAGES))
