@@ -11,7 +11,7 @@ from oncely.contracts.message import MAX_MESSAGE_BYTES
 from oncely.contracts.settings import pascal_case, queue_env_var
 from oncely_cdk.encryption_keys import EncryptionKeys
 from oncely_cdk.nag import acknowledge
-from oncely_cdk.own_resources import OwnResources, redirect_dead_letters
+from oncely_cdk.own_resources import OwnResources, queue_resource
 from oncely_cdk.stages import DEAD_LETTER_RETENTION_DAYS, OncelySettings
 
 # SQS counts a reject's body and its reason. Limiting incoming messages leaves room for the reason;
@@ -68,11 +68,17 @@ class Queues(Construct):
         )
 
     def _adopt(self, queue: sqs.Queue) -> sqs.Queue:
+        """Give a team's queue its redrive policy, and room for the reasons of rejects."""
         if queue.encryption_master_key is not None:
             EncryptionKeys.of(self).add(queue.encryption_master_key.key_arn, queue.queue_arn)
-        return redirect_dead_letters(
-            queue, to=self.dead_letters, stage=self._stage, max_bytes=MAX_QUEUE_MESSAGE_BYTES
-        )
+        resource = queue_resource(queue)
+        resource.redrive_policy = {
+            "deadLetterTargetArn": self.dead_letters.queue_arn,
+            "maxReceiveCount": self._stage.max_receive_count,
+        }
+        max_bytes = MAX_QUEUE_MESSAGE_BYTES
+        resource.maximum_message_size = min(resource.maximum_message_size or max_bytes, max_bytes)
+        return queue
 
 
 def create_queue(
