@@ -45,21 +45,7 @@ class GivenResources:
 
     def __post_init__(self) -> None:
         settings, required = self.settings, self.required
-        tables = (JOBS, *required.tables)
-        self._refuse_unknown("tables", self.tables, tables)
-        self._refuse_unknown("existing_tables", settings.existing_tables, tables)
-        secrets = (*required.secrets, *required.signing_secrets)
-        self._refuse_unknown("secrets", self.secrets, secrets)
-        self._refuse_unknown("existing_secrets", settings.existing_secrets, secrets)
-        self._refuse_unknown("read_only_secrets", settings.read_only_secrets, required.secrets)
-        self._refuse_unknown("queues", self.queues, required.queues)
-        self._refuse_unknown("workers", self.workers, required.queues)
-        concurrency = settings.queue_worker_concurrency
-        self._refuse_unknown("queue_worker_concurrency", concurrency, required.queues)
-        retention = settings.table_retention_days
-        self._refuse_unknown("table_retention_days", retention, required.default_retention_days)
-        of_providers = required.provider_settings
-        self._refuse_unknown("provider_settings", settings.provider_settings, of_providers)
+        self._refuse_unknown_names()
         for plugin in required.providers:
             settings.settings_of(plugin)
         if self.archive_bucket is not None and settings.existing_archive_bucket is not None:
@@ -74,6 +60,32 @@ class GivenResources:
                 f"environment sets {', '.join(taken)}, which Oncely sets itself: rename it, or use "
                 "the argument or setting for it"
             )
+
+    def _refuse_unknown_names(self) -> None:
+        settings, required = self.settings, self.required
+        tables, secrets = (JOBS, *required.tables), (*required.secrets, *required.signing_secrets)
+        # What is given by name, and the names that the jobs use.
+        names: dict[str, tuple[Iterable[str], Iterable[str]]] = {
+            "tables": (self.tables, tables),
+            "existing_tables": (settings.existing_tables, tables),
+            "secrets": (self.secrets, secrets),
+            "existing_secrets": (settings.existing_secrets, secrets),
+            "read_only_secrets": (settings.read_only_secrets, required.secrets),
+            "queues": (self.queues, required.queues),
+            "workers": (self.workers, required.queues),
+            "queue_worker_concurrency": (settings.queue_worker_concurrency, required.queues),
+            "table_retention_days": (
+                settings.table_retention_days,
+                required.default_retention_days,
+            ),
+            "provider_settings": (settings.provider_settings, required.provider_settings),
+            "job_settings": (settings.job_settings, self._job_setting_variables),
+        }
+        for key, (given, known) in names.items():
+            if unknown := sorted(set(given) - set(known)):
+                raise settings.error(
+                    f"{key} has {unknown[0]}, which no job uses{suggest(unknown[0], known)}"
+                )
 
     @property
     def job_env_vars(self) -> dict[str, str]:
@@ -100,7 +112,6 @@ class GivenResources:
     def _check_job_settings(self) -> None:
         """Refuse values that a job could not use, and fields that hide a variable of Oncely."""
         given, variables = self.settings.job_settings, self._job_setting_variables
-        self._refuse_unknown("job_settings", given, variables)
         taken = set(_own_variables(self.required))
         for field, name in variables.items():
             if name in taken:
@@ -129,33 +140,32 @@ class GivenResources:
                     ) from error
 
     def _check_keys(self) -> None:
-        settings = self.settings
-        keys, tables = settings.existing_keys, {*self.tables, *settings.existing_tables}
-        secrets, read_only = {*self.secrets, *settings.existing_secrets}, settings.read_only_secrets
-        self._refuse_unused("tables", keys.tables, tables, "existing_tables")
-        self._refuse_unused("secrets", keys.secrets, secrets, "existing_secrets")
-        reading = "read_only_secrets"
-        self._refuse_unused(reading, keys.read_only_secrets, read_only, reading)
-        existing = settings.existing_archive_bucket or self.archive_bucket
-        if keys.archive_bucket is not None and existing is None:
+        settings, keys = self.settings, self.settings.existing_keys
+        # What has a key, what exists, and the setting that names it.
+        groups: dict[str, tuple[Iterable[str], Iterable[str], str]] = {
+            "tables": (keys.tables, {*self.tables, *settings.existing_tables}, "existing_tables"),
+            "secrets": (
+                keys.secrets,
+                {*self.secrets, *settings.existing_secrets},
+                "existing_secrets",
+            ),
+            "read_only_secrets": (
+                keys.read_only_secrets,
+                settings.read_only_secrets,
+                "read_only_secrets",
+            ),
+        }
+        for group, (given, existing, setting) in groups.items():
+            if unknown := sorted(set(given) - set(existing)):
+                raise settings.error(
+                    f"existing_keys.{group} has {unknown[0]}, which the stack creates or no job "
+                    f"uses: name yours as {setting}.{unknown[0]}"
+                )
+        bucket = settings.existing_archive_bucket or self.archive_bucket
+        if keys.archive_bucket is not None and bucket is None:
             raise settings.error(
                 "existing_keys.archive_bucket is set, but the stack creates the archive bucket: "
                 "name yours as existing_archive_bucket"
-            )
-
-    def _refuse_unused(
-        self, group: str, given: Iterable[str], existing: Iterable[str], setting: str
-    ) -> None:
-        if unknown := sorted(set(given) - set(existing)):
-            raise self.settings.error(
-                f"existing_keys.{group} has {unknown[0]}, which the stack creates or no job uses: "
-                f"name yours as {setting}.{unknown[0]}"
-            )
-
-    def _refuse_unknown(self, key: str, given: Iterable[str], known: Iterable[str]) -> None:
-        if unknown := sorted(set(given) - set(known)):
-            raise self.settings.error(
-                f"{key} has {unknown[0]}, which no job uses{suggest(unknown[0], known)}"
             )
 
 
