@@ -125,16 +125,13 @@ def _is_build_artifact(path: Path) -> bool:
     )
 
 
-def compile_for_lambda(folder: Path, *, runtime_path: str) -> bool:
+def compile_for_lambda(folder: Path, *, runtime_path: str) -> None:
     """Add bytecode to every source of a folder that Lambda mounts at `runtime_path`.
 
-    Returns False if no interpreter can compile for Lambda.
+    Without an interpreter that can compile for Lambda, it adds nothing.
     """
-    python = lambda_python()
-    if python is None:
-        return False
-    _compile(folder, python, runtime_path=runtime_path)
-    return True
+    if (python := lambda_python()) is not None:
+        _compile(folder, python, runtime_path=runtime_path)
 
 
 def _compile(folder: Path, python: Path, *, runtime_path: str) -> None:
