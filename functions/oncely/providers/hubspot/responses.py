@@ -5,13 +5,13 @@ import math
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from ssl import SSLCertVerificationError
 from typing import TYPE_CHECKING, Any, Final
 
-from urllib3.exceptions import ConnectTimeoutError, HTTPError, MaxRetryError, NewConnectionError
+from urllib3.exceptions import HTTPError
 
 from oncely.core.effect_outcomes import Ambiguous, Declined, EffectOutcome, NotSent, Succeeded
 from oncely.core.text import parse_time
+from oncely.plugins.request_deadline import was_never_sent
 from oncely.providers.hubspot.paths import is_contact_id
 from oncely.providers.hubspot.plugin import DAILY_LIMIT_RECHECK_INTERVAL
 from oncely.providers.interfaces import CrmConflict, CrmPage, CrmRecord
@@ -157,7 +157,7 @@ def write_error(
         return NotSent(reason, _retry_delay(error, now), credentials_rejected=alarm)
     if status in _TOO_LARGE:
         return Declined(f"too large for HubSpot: {describe_error(error)}", code=f"HTTP_{status}")
-    if _was_never_sent(error):
+    if was_never_sent(error):
         return NotSent(f"HubSpot could not be reached: {describe_error(error)}")
     if (error_body := _parse_error_body(error)) is None:
         return Ambiguous(f"writing to HubSpot: {describe_error(error)}")
@@ -262,15 +262,6 @@ def _is_hubspot_error(error_body: ResponseBody) -> bool:
 
 def _error_category(error_body: ResponseBody) -> str:
     return str(error_body.get("category") or "no_category")
-
-
-def _was_never_sent(error: Exception) -> bool:
-    # Connection refused, unknown host, connect timeout, or an untrusted certificate.
-    reason = error.reason if isinstance(error, MaxRetryError) else None
-    if isinstance(reason, NewConnectionError | ConnectTimeoutError):
-        return True
-    # Other TLS errors can occur after the request was sent, so they prove nothing.
-    return isinstance(next(iter(getattr(reason, "args", ())), None), SSLCertVerificationError)
 
 
 def _object(value: object) -> ResponseBody:
