@@ -88,6 +88,8 @@ class Provider(ABC, Generic[T_co, S]):
     settings_type: ClassVar[type[ProviderSettings]] = ProviderSettings
     has_api_key: ClassVar[bool] = True
     secret: ClassVar[str | None] = None  # the short name of its secret, if that is not `name`
+    # The settings without which a stage does not use it: its jobs do nothing there.
+    required_settings: ClassVar[tuple[str, ...]] = ()
     api_key_prefixes: ClassVar[tuple[str, ...]] = ("",)
     test_key_prefixes: ClassVar[tuple[str, ...]] = ()
     # The layer with its SDK: layer-<name>.txt in the pins of `oncely_cdk`. None if it needs none.
@@ -108,9 +110,8 @@ class Provider(ABC, Generic[T_co, S]):
         """Build the client. Called again when the API key was rotated."""
 
     def is_configured(self, settings: S) -> bool:
-        """Return whether its optional settings are present. Without them its jobs do nothing."""
-        del settings
-        return True
+        """Return whether a stage uses it."""
+        return all(getattr(settings, name) is not None for name in self.required_settings)
 
     def responds(self, client: Any) -> bool | None:  # noqa: ANN401  # its own client
         """Return whether the provider responds to one read, after an outage.

@@ -60,6 +60,7 @@ class BraintreePlugin(Provider["RefundingPaymentProvider", BraintreeSettings]):
     name = "braintree"
     profile = PROFILE
     settings_type = BraintreeSettings
+    required_settings = ("merchant_id",)
     layer = "braintree"
     sandbox = "oncely.providers.braintree.sandbox:BraintreeSandbox"
     facts = "oncely.providers.braintree.facts:FACTS"
@@ -82,9 +83,6 @@ class BraintreePlugin(Provider["RefundingPaymentProvider", BraintreeSettings]):
             accounts=settings.accounts,
             scope=f"braintree:{settings.environment}:{settings.merchant_id}",
         )
-
-    def is_configured(self, settings: BraintreeSettings) -> bool:
-        return settings.merchant_id is not None
 
     def check_api_key(self, api_key: str, settings: BraintreeSettings) -> ApiKeyCheck | None:
         """Read each merchant account, and compare its currency."""

@@ -51,6 +51,7 @@ class SesPlugin(Provider["Mailer", SesSettings]):
     profile = PROFILE
     settings_type = SesSettings
     has_api_key = False
+    required_settings = ("sender_address",)
     sandbox = "oncely.providers.ses.sandbox.api:SesSandbox"
     facts = "oncely.providers.ses.facts:FACTS"
     endpoint_env_var = "AWS_ENDPOINT_URL_SESV2"
@@ -81,9 +82,6 @@ class SesPlugin(Provider["Mailer", SesSettings]):
 
     def read_event(self, envelope: EventEnvelope) -> ProviderEvent | DropReason:
         return events.read_event(envelope)
-
-    def is_configured(self, settings: SesSettings) -> bool:
-        return settings.sender_address is not None
 
     def check_health(
         self, access: ProviderAccess[SesSettings], *, is_production: bool
