@@ -1,25 +1,29 @@
 """Every port on AWS, each built on first use from the settings."""
 
+import secrets
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
-from functools import cached_property, lru_cache
+from datetime import UTC, datetime, timedelta
+from functools import cached_property, lru_cache, partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from oncely.aws.clients import AwsClients
-from oncely.aws.system import SystemClock, new_identity, new_owner_token, random_jitter
 from oncely.contracts.resources import JobSettings
 from oncely.contracts.settings import Settings
+from oncely.core.aws_errors import translated
 from oncely.core.errors import NotConfiguredError
 from oncely.core.schedule import Clock
 from oncely.core.store import JobStore
+from oncely.core.text import truncate_to_milliseconds
 from oncely.plugins.network import INTERNET
 from oncely.plugins.provider import AnyProvider, Provider, ProviderAccess
 
 if TYPE_CHECKING:
+    from mypy_boto3_secretsmanager import SecretsManagerClient
+
     from oncely.alerts.budgeted_notifier import DynamoAlertBudget, SnsNotifier
     from oncely.aws.business_tables import BusinessTable
     from oncely.aws.objects import S3Objects
@@ -46,6 +50,20 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 S = TypeVar("S", bound=JobSettings)
+
+# A rotated key is picked up within this time, without a deployment.
+SECRET_CACHE_TTL: Final = timedelta(minutes=5)
+new_owner_token: Final = partial(secrets.token_urlsafe, 16)  # 128 random bits
+# 64 random bits are unique, and short enough for every idempotency key.
+new_identity: Final = partial(secrets.token_hex, 8)
+random_jitter: Final = secrets.SystemRandom().random  # a number from [0, 1)
+
+
+class SystemClock:
+    """The wall clock, which is also correct after a freeze."""
+
+    def now(self) -> datetime:
+        return truncate_to_milliseconds(datetime.now(UTC))
 
 
 class Ports:
@@ -310,8 +328,6 @@ class Ports:
 
     @cached_property
     def _read_secret(self) -> Callable[[str, str], str]:
-        from oncely.aws.secrets_manager import cached_secret_reader
-
         return cached_secret_reader(self.clients.secrets)
 
     def _connect_provider(self, plugin: AnyProvider, api_key: str) -> Any:  # noqa: ANN401  # of any provider
@@ -337,3 +353,32 @@ class Ports:
     def _get(self, field: str) -> str:
         self.settings.require(field)
         return str(getattr(self.settings, field))
+
+
+def cached_secret_reader(client: "SecretsManagerClient") -> Callable[[str, str], str]:
+    """A function that reads a secret: by its name or ARN, and what errors call it."""
+    found: dict[str, tuple[str, float]] = {}
+
+    def read(secret_id: str, secret: str) -> str:
+        value, until = found.get(secret_id, ("", 0.0))
+        if time.time() < until:
+            return value
+        key = fetch(secret_id, secret)
+        found[secret_id] = key, time.time() + SECRET_CACHE_TTL.total_seconds()
+        return key
+
+    def fetch(secret_id: str, secret: str) -> str:
+        check = "that it exists, that it holds the key and that this role may read it"
+        with translated(secret, name=secret_id, check=check):
+            value = client.get_secret_value(SecretId=secret_id).get("SecretString", "")
+        if not value.strip():
+            raise NotConfiguredError(f"{secret} is empty: store the API key in it")
+        key = value.strip()
+        if not (key.isascii() and key.isprintable()):
+            # It would break the request's header, which would look like a lost response.
+            raise NotConfiguredError(
+                f"{secret} contains a line break or an invalid character: store the API key again"
+            )
+        return key
+
+    return read

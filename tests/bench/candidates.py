@@ -14,9 +14,9 @@ from typing import Any, Final, Protocol
 
 from aws_lambda_powertools.utilities.batch.exceptions import BatchProcessingError
 
-from oncely.aws.system import SystemClock, new_owner_token, random_jitter
 from oncely.core.effect_outcomes import EffectOutcome
 from oncely.core.job_type import EffectCall
+from oncely.ports import SystemClock, new_owner_token, random_jitter
 from oncely_local.engine import Engine, aws_environment
 from tests.integration.ping import Ping, ping_message
 from tests.support.dynamo import DynamoFixture

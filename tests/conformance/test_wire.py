@@ -13,7 +13,6 @@ from oncely.alerts.budgeted_notifier import DynamoAlertBudget, SnsNotifier
 from oncely.aws.business_tables import BusinessTable
 from oncely.aws.clients import THROTTLED_REQUESTS, AwsClients
 from oncely.aws.objects import S3Objects
-from oncely.aws.secrets_manager import cached_secret_reader
 from oncely.aws.sqs import MessageSender, MessageSource, RejectQueue
 from oncely.core.errors import NotConfiguredError, UnavailableError
 from oncely.core.inserter import JobInserter, UniqueWindow
@@ -27,6 +26,7 @@ from oncely.operate.job_index import JobIndex
 from oncely.operate.overview import HOUR, CloudWatchHourlyMetrics, QueuedMessages, SqsQueueDepths
 from oncely.operate.own_tables import JOBS
 from oncely.operate.page_access import CognitoUserDirectory
+from oncely.ports import cached_secret_reader
 from oncely.publish.publisher import EventBus
 from oncely.reconcile.due_index import DueIndex
 from oncely.reconcile.step_functions import Sweeps

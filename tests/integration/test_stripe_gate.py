@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from oncely.aws.system import SystemClock
 from oncely.core.effect_outcomes import Ambiguous, LookupFailed, NotSent, Prepared, Succeeded
 from oncely.core.keys import IdempotencyKey, JobKey
 from oncely.core.money import Money
@@ -16,6 +15,7 @@ from oncely.gates.rules import (
     GateState,
 )
 from oncely.jobs.payment_charge import PaymentCharge
+from oncely.ports import SystemClock
 from oncely.providers.interfaces import Payment
 from oncely.providers.stripe.payments import StripePayments
 from oncely.providers.stripe.plugin import STRIPE

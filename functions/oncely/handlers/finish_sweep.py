@@ -6,10 +6,10 @@ from typing import Any
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from oncely.app import app_from_env
-from oncely.aws.system import SystemClock
 from oncely.core.text import parse_time
 from oncely.handlers.lambda_init import once
 from oncely.handlers.telemetry import instrumented, telemetry
+from oncely.ports import SystemClock
 from oncely.reconcile.resolve_group import ERROR, SweepFinisher
 
 
