@@ -18,8 +18,7 @@ from oncely.core.errors import NotConfiguredError
 from oncely.core.schedule import Clock
 from oncely.core.store import JobStore
 from oncely.core.text import truncate_to_milliseconds
-from oncely.plugins.network import INTERNET
-from oncely.plugins.provider import AnyProvider, Provider, ProviderAccess
+from oncely.plugins.provider import INTERNET, AnyProvider, Provider, ProviderAccess
 
 if TYPE_CHECKING:
     from mypy_boto3_secretsmanager import SecretsManagerClient

@@ -11,7 +11,7 @@ from oncely.core.keys import JobKey
 from oncely.core.profiles import EndpointGroup
 from oncely.core.row_items import serialize_job
 from oncely.core.table_guard import IDENTITY_KEY
-from oncely.gates.rules import gate_name
+from oncely.gates.gate import gate_name
 from oncely.gates.table import PAUSE_KEY_PREFIX
 from oncely.plugins.provider import AnyProvider
 from oncely.reconcile.sweep_leases import LEASE_KEY_PREFIX

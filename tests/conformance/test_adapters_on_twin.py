@@ -21,7 +21,7 @@ from oncely.core.job_row import EventMark, EventRecord, JobRow
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import TRANSITIONS, Event, Status, WaitKind
 from oncely.core.store import ForgedRow, JobStore
-from oncely.gates.rules import (
+from oncely.gates.gate import (
     GateState,
     Pause,
     PauseAction,

@@ -10,8 +10,8 @@ from oncely.core.effect_outcomes import Ambiguous, LookupFailed, NotSent, Prepar
 from oncely.core.keys import IdempotencyKey, JobKey
 from oncely.core.money import Money
 from oncely.core.profiles import EndpointGroup
-from oncely.gates.gate import Gate
-from oncely.gates.rules import (
+from oncely.gates.gate import (
+    Gate,
     GateState,
 )
 from oncely.jobs.payment_charge import PaymentCharge

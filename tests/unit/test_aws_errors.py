@@ -19,7 +19,7 @@ from oncely.core.inserter import UniqueWindow
 from oncely.core.lifecycle import Status
 from oncely.core.repairs import Repair
 from oncely.core.table_guard import TableFacts, TableIdentity
-from oncely.gates.rules import GateState, Pause, PauseAction, PauseEntry
+from oncely.gates.gate import GateState, Pause, PauseAction, PauseEntry
 from oncely.history.erasure_log import ErasureEntry
 from oncely.history.gaps import BackfillProgress, HistoryGap
 from oncely.operate.bulk_runs import BulkRun, SelectedJob

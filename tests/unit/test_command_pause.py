@@ -6,7 +6,7 @@ from typing import Any
 
 from oncely.cli.health_checks.deployed import DeployedStack
 from oncely.cli.health_checks.jobs import check_gates
-from oncely.gates.rules import GateState
+from oncely.gates.gate import GateState
 from tests.support.cli import FakeStackConnection, run_cli
 from tests.support.fakes import START
 

@@ -32,7 +32,7 @@ from oncely.core.effect_outcomes import Json
 from oncely.core.errors import InvalidRequestError
 from oncely.core.job_row import JobRow
 from oncely.core.text import format_time
-from oncely.gates.rules import PauseAction
+from oncely.gates.gate import PauseAction
 from oncely.handlers.lambda_init import once
 from oncely.handlers.telemetry import instrumented, telemetry
 from oncely.operate.job_view import JobView

@@ -37,7 +37,7 @@ from oncely.handlers.lambda_init import once
 if TYPE_CHECKING:
     # Each function imports only its own service; here it would import all of them.
     from oncely.alerts.budget import AlertDelivery
-    from oncely.gates.rules import GateSnapshot, Pause
+    from oncely.gates.gate import GateSnapshot, Pause
     from oncely.history.gaps import HistoryGap
     from oncely.operate.bulk_runs import BulkRun
     from oncely.operate.repair_request import RepairOutcome as Repair

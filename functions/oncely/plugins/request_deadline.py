@@ -24,7 +24,7 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import ConnectTimeoutError, MaxRetryError, NewConnectionError
 from urllib3.util.ssl_ import create_urllib3_context
 
-from oncely.plugins.network import INTERNET, Network
+from oncely.plugins.provider import INTERNET, Network
 
 
 @dataclass(frozen=True)

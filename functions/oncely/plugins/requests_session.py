@@ -8,7 +8,7 @@ from requests.exceptions import ConnectTimeout
 from urllib3 import PoolManager
 
 from oncely.plugins import request_deadline
-from oncely.plugins.network import INTERNET, Network
+from oncely.plugins.provider import INTERNET, Network
 
 
 class DeadlineAdapter(HTTPAdapter):

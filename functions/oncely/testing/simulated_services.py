@@ -22,8 +22,7 @@ from oncely.core.table_guard import TableGuard
 from oncely.gates.gate import SNAPSHOT_AGE, Gate
 from oncely.operate.erase import ErasableArchive
 from oncely.operate.own_tables import GATES, JOBS
-from oncely.plugins.network import Network
-from oncely.plugins.provider import AnyProvider, Provider, ProviderSettings
+from oncely.plugins.provider import AnyProvider, Network, Provider, ProviderSettings
 from oncely.ports import Ports
 from oncely.testing.in_process import base_url
 from oncely.testing.interception import Interceptor

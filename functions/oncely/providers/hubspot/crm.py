@@ -10,9 +10,8 @@ from urllib.parse import urlencode
 from urllib3 import PoolManager, Retry, Timeout
 
 from oncely.core.effect_outcomes import Anomalous, EffectOutcome, LookupFailed, NotSent
-from oncely.plugins.network import INTERNET, Network
+from oncely.plugins.provider import INTERNET, UNGATED, Network, RequestGate
 from oncely.plugins.request_deadline import apply_deadline, request_deadline
-from oncely.plugins.request_gate import UNGATED, RequestGate
 from oncely.providers.hubspot.paths import (
     CONTACTS,
     SEARCH,

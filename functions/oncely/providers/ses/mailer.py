@@ -24,8 +24,8 @@ from botocore.parsers import ResponseParserError
 from oncely.core.aws_errors import error_code
 from oncely.core.effect_outcomes import Ambiguous, Declined, EffectOutcome, NotSent, Succeeded
 from oncely.core.keys import IdempotencyKey, JobKey
+from oncely.plugins.provider import UNGATED, GatedResponse, RequestGate
 from oncely.plugins.request_deadline import is_untrusted_certificate, request_deadline
-from oncely.plugins.request_gate import UNGATED, GatedResponse, RequestGate
 from oncely.providers.interfaces import Email
 from oncely.providers.ses.events import JOB_TAG, KEY_TAG, job_tag
 from oncely.providers.ses.plugin import PROFILE

@@ -29,9 +29,8 @@ from oncely.core.effect_outcomes import (
 from oncely.core.errors import GateClosedError
 from oncely.core.keys import IdempotencyKey, JobKey
 from oncely.core.profiles import EndpointGroup
-from oncely.plugins.network import INTERNET, Network
+from oncely.plugins.provider import INTERNET, UNGATED, Network, RequestGate
 from oncely.plugins.request_deadline import request_deadline
-from oncely.plugins.request_gate import UNGATED, RequestGate
 from oncely.plugins.requests_session import deadline_session
 from oncely.providers.interfaces import Payment
 from oncely.providers.stripe.payment_ledger import StripePaymentLedger
