@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from oncely.gates.table import GateTable
     from oncely.history.archive import HistoryArchive
     from oncely.history.erasure_log import ErasureLog
-    from oncely.history.row_scan import RowScan
-    from oncely.history.table_generation import TableGenerationReader
+    from oncely.history.sources import RowScan, TableGenerationReader
     from oncely.operate.bulk_runs import BulkRuns
     from oncely.operate.daily_audit import AuditReports
     from oncely.operate.erase import ErasableArchive
@@ -165,7 +164,7 @@ class Ports:
 
     @cached_property
     def table_generation(self) -> "TableGenerationReader":
-        from oncely.history.table_generation import TableGenerationReader
+        from oncely.history.sources import TableGenerationReader
 
         return TableGenerationReader(table=self._get("jobs_table"), client=self.clients.dynamodb)
 
@@ -310,7 +309,7 @@ class Ports:
 
     @cached_property
     def row_scan(self) -> "RowScan":
-        from oncely.history.row_scan import RowScan
+        from oncely.history.sources import RowScan
 
         return RowScan(table=self._get("jobs_table"), client=self.clients.dynamodb)
 

@@ -19,8 +19,7 @@ from oncely.core.inserter import JobInserter, UniqueWindow
 from oncely.core.store import Created, JobStore
 from oncely.core.table_guard import DynamoTableIdentity
 from oncely.gates.table import GateTable
-from oncely.history.row_scan import RowScan
-from oncely.history.table_generation import TableGenerationReader
+from oncely.history.sources import RowScan, TableGenerationReader
 from oncely.operate.daily_audit import AuditReports, StoredAudit
 from oncely.operate.job_index import JobIndex
 from oncely.operate.overview import HOUR, CloudWatchHourlyMetrics, QueuedMessages, SqsQueueDepths

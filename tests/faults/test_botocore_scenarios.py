@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 import pytest
 
 from oncely.aws.sqs import MessageSource, RejectQueue
-from oncely.history.table_generation import TableGenerationReader
+from oncely.history.sources import TableGenerationReader
 from oncely.operate.overview import CloudWatchHourlyMetrics, SqsQueueDepths
 from oncely.operate.page_access import CognitoUserDirectory
 from oncely.reconcile.step_functions import Sweeps

@@ -6,8 +6,7 @@ from typing import Any, Final
 
 from oncely.core.job_row import JobRow
 from oncely.history.lines import HistoryLine, backfill_line
-from oncely.history.stream_records import lines_of_records, row_version
-from oncely.history.table_generation import TableGenerationReader
+from oncely.history.sources import TableGenerationReader, lines_of_records, row_version
 from oncely_local.account import LocalAccount
 
 # A date for boto3, and a number for a function on Lambda.

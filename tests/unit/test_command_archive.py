@@ -11,7 +11,7 @@ from oncely.cli import console
 from oncely.core.table_guard import TableIdentity
 from oncely.history.checker import Rule
 from oncely.history.gaps import HistoryGap
-from oncely.history.stream_records import lines_of_records
+from oncely.history.sources import lines_of_records
 from tests.support.cli import FakeStackConnection, run_cli
 from tests.support.fakes import START, T1, T2, FakeIdentityTable
 from tests.support.in_memory_stack import InMemoryStack

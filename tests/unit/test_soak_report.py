@@ -9,7 +9,7 @@ import pytest
 from oncely.core.job_row import JobRow
 from oncely.core.lifecycle import Event, Status
 from oncely.history.checker import Rule
-from oncely.history.stream_records import lines_of_records
+from oncely.history.sources import lines_of_records
 from oncely.testing.sandbox import RecordedEffect
 from oncely_local.observer import LedgerTotals
 from oncely_local.verdict import DemoFinalState, JobSnapshot
