@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from oncely.reconcile.event_intake import EventIntake
     from oncely.reconcile.find_due_work import DueWorkFinder
     from oncely.reconcile.reconciler import Reconciler
-    from oncely.reconcile.resolve_group import GroupResolver, SweepFinisher
+    from oncely.reconcile.resolve_group import GroupResolver
     from oncely.reconcile.webhooks import WebhookReceiver
     from oncely.run.dead_letters import DeadLetterHandler
     from oncely.run.process_batch import BatchProcessor
@@ -190,13 +190,6 @@ class App:
             gate=self.ports.gate,
             page_size=self.settings.sweep_page_size,
         )
-
-    @cached_property
-    def sweep_finisher(self) -> "SweepFinisher":
-        """The service that ends a sweep, and starts the next one if more is due."""
-        from oncely.reconcile.resolve_group import SweepFinisher
-
-        return SweepFinisher(leases=self.ports.sweep_leases, sweeps=self.ports.sweeps)
 
     @cached_property
     def event_intake(self) -> "EventIntake":

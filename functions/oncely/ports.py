@@ -43,8 +43,7 @@ if TYPE_CHECKING:
     from oncely.operate.rejects import RejectArchive
     from oncely.publish.publisher import EventBus
     from oncely.reconcile.due_index import DueIndex
-    from oncely.reconcile.step_functions import Sweeps
-    from oncely.reconcile.sweep_leases import SweepLeases
+    from oncely.reconcile.sweeps import SweepLeases, Sweeps
 
 T = TypeVar("T")
 S = TypeVar("S", bound=JobSettings)
@@ -213,13 +212,13 @@ class Ports:
 
     @cached_property
     def sweep_leases(self) -> "SweepLeases":
-        from oncely.reconcile.sweep_leases import SweepLeases
+        from oncely.reconcile.sweeps import SweepLeases
 
         return SweepLeases(table=self._get("jobs_table"), client=self.clients.dynamodb)
 
     @cached_property
     def sweeps(self) -> "Sweeps":
-        from oncely.reconcile.step_functions import Sweeps
+        from oncely.reconcile.sweeps import Sweeps
 
         return Sweeps(machine_arn=self._get("reconciler_arn"), client=self.clients.states)
 

@@ -28,8 +28,7 @@ from oncely.operate.page_access import CognitoUserDirectory
 from oncely.ports import cached_secret_reader
 from oncely.publish.publisher import EventBus
 from oncely.reconcile.due_index import DueIndex
-from oncely.reconcile.step_functions import Sweeps
-from oncely.reconcile.sweep_leases import SweepLeases
+from oncely.reconcile.sweeps import SweepLeases, Sweeps
 from oncely.testing.memory_aws.account import MemoryAws
 from oncely.testing.memory_aws.calls import AwsCall, client_error, no_response
 from oncely.testing.memory_aws.services import MemoryBucket, MemoryQueue

@@ -11,7 +11,7 @@ from oncely.aws.sqs import MessageSource, RejectQueue
 from oncely.history.sources import TableGenerationReader
 from oncely.operate.overview import CloudWatchHourlyMetrics, SqsQueueDepths
 from oncely.operate.page_access import CognitoUserDirectory
-from oncely.reconcile.step_functions import Sweeps
+from oncely.reconcile.sweeps import Sweeps
 from oncely.testing.explorer import run_schedule
 from oncely.testing.memory_aws.calls import AwsCall, MemoryClient
 from oncely.testing.scenario import Scenario

@@ -23,11 +23,11 @@ WRITES: Final = frozenset(
     | {"execute_statement", "execute_transaction", "batch_execute_statement", "batch_writer"}
 )
 WRITES_OTHER_ITEMS: Final = {
-    "aws/item_update.py": "an item by its key: gates and counts of alerts",
+    "aws/item_update.py": "an item by its key: gates, counts of alerts, leases of sweeps",
     "alerts/budgeted_notifier.py": "the counts of alerts",
     "gates/table.py": "gates",
+    "reconcile/find_due_work.py": "the leases of sweeps",
     "aws/business_tables.py": "business rows",
-    "reconcile/sweep_leases.py": "the leases of sweeps",
 }
 ROW_FIELDS: Final = frozenset(JobRow.__dataclass_fields__)
 # A new object of another class that has a field of the same name, by file and what it is made of.

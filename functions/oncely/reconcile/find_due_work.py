@@ -25,7 +25,7 @@ from oncely.core.table_guard import TableBlocked, TableGuard
 from oncely.core.text import format_time, parse_time
 from oncely.gates.gate import Gate
 from oncely.reconcile.due_index import DueEntry, DueIndex
-from oncely.reconcile.sweep_leases import SweepLeases
+from oncely.reconcile.sweeps import SweepLeases
 
 # A manual sweep lists every job, and Step Functions passes at most 256 kB between states.
 MAX_SWEEP_LIMIT: Final = 200
