@@ -11,7 +11,7 @@ from oncely.core.profiles import ProviderProfile
 from oncely.plugins.provider import ApiKeyCheck, Provider, ProviderAccess, ProviderSettings
 
 if TYPE_CHECKING:
-    from oncely.providers.interfaces import RefundingPaymentProvider
+    from oncely.providers.interfaces import PaymentProvider
 
 # Braintree documents no delay between a sale and its appearance in a search.
 SEARCH_LAG: Final = timedelta(minutes=5)
@@ -54,7 +54,7 @@ class BraintreeSettings(ProviderSettings):
         return {currency: account for currency, _, account in pairs}
 
 
-class BraintreePlugin(Provider["RefundingPaymentProvider", BraintreeSettings]):
+class BraintreePlugin(Provider["PaymentProvider", BraintreeSettings]):
     """Payments through Braintree's transactions, with vaulted payment methods."""
 
     name = "braintree"
@@ -66,7 +66,7 @@ class BraintreePlugin(Provider["RefundingPaymentProvider", BraintreeSettings]):
     facts = "oncely.providers.braintree.facts:FACTS"
     preload = ("oncely.providers.braintree.payments",)
 
-    def connect(self, access: ProviderAccess[BraintreeSettings]) -> "RefundingPaymentProvider":
+    def connect(self, access: ProviderAccess[BraintreeSettings]) -> "PaymentProvider":
         """Build the client from the SDK, which is only in the functions that charge."""
         from oncely.providers.braintree.gateway import connect_gateway  # noqa: PLC0415
         from oncely.providers.braintree.payments import BraintreePayments  # noqa: PLC0415

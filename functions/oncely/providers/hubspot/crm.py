@@ -114,7 +114,10 @@ class HubSpotClient:
 
 @dataclass(frozen=True, kw_only=True)
 class HubSpotCrm:
-    """The contacts of a HubSpot account. Archived contacts count as not found."""
+    """The contacts of a HubSpot account. Archived contacts count as not found.
+
+    Each call is one request.
+    """
 
     # Shared, because each client loads the trusted certificates.
     client: HubSpotClient
@@ -148,6 +151,7 @@ class HubSpotCrm:
         return DEFAULT_VERSION_PROPERTY + ("" if is_default else f"_{self.id_property}")
 
     def get_contact(self, record_id: str) -> CrmRecord | RecordNotFound | NotSent:
+        """Read a contact by its id, with all its properties."""
         if not is_contact_id(record_id):
             return RecordNotFound()
         try:
@@ -156,6 +160,7 @@ class HubSpotCrm:
             return RecordNotFound() if is_not_found(error) else read_error(error, self.now())
 
     def list_contacts(self, *, after: str | None) -> CrmPage | NotSent:
+        """List contacts, 100 at a time."""
         cursor = () if after is None else (("after", after),)
         query = (("limit", str(PAGE_SIZE)), *cursor, *_property_query(self.properties))
         try:
@@ -185,7 +190,10 @@ class HubSpotCrm:
         version: int | None = None,
         crm_id: str | None = None,
     ) -> EffectOutcome | CrmConflict | RecordNotFound:
-        """Create or update by our unique id. With a HubSpot id, also set our id on that contact."""
+        """Create or update by our unique id. With a HubSpot id, also set our id on that contact.
+
+        Returns `RecordNotFound` if no contact has this HubSpot id; then nothing was written.
+        """
         if invalid := _invalid_id_outcome(external_id, crm_id):
             return invalid
         versioned = {} if version is None else {self.version_property: str(version)}
@@ -205,6 +213,10 @@ class HubSpotCrm:
     def find_by_external_id(
         self, external_id: str, *, crm_id: str | None = None
     ) -> CrmRecord | RecordNotFound | LookupFailed | Anomalous:
+        """Read the contact with our external id, or the one with this HubSpot id.
+
+        Returns `Anomalous` if the id cannot be in a request; then nothing was sent.
+        """
         if invalid := _invalid_id_outcome(external_id, crm_id):
             return invalid
         ours = (EMAIL_PROPERTY, self.id_property, self.version_property)

@@ -22,7 +22,7 @@ from oncely.plugins.provider import (
 from oncely.providers.ses import events
 
 if TYPE_CHECKING:
-    from oncely.providers.interfaces import Mailer
+    from oncely.providers.ses.mailer import SesMailer
 
 PROFILE: Final = ProviderProfile(
     name="Amazon SES",
@@ -44,7 +44,7 @@ class SesSettings(ProviderSettings):
     event_wait_seconds: Annotated[int, Field(ge=1, le=86_400)] = 900
 
 
-class SesPlugin(Provider["Mailer", SesSettings]):
+class SesPlugin(Provider["SesMailer", SesSettings]):
     """Email through Amazon SES."""
 
     name = "ses"
@@ -56,7 +56,7 @@ class SesPlugin(Provider["Mailer", SesSettings]):
     facts = "oncely.providers.ses.facts:FACTS"
     endpoint_env_var = "AWS_ENDPOINT_URL_SESV2"
 
-    def connect(self, access: ProviderAccess[SesSettings]) -> "Mailer":
+    def connect(self, access: ProviderAccess[SesSettings]) -> "SesMailer":
         """Build the mailer, which opens a client and a connection for each email."""
         from oncely.providers.ses.mailer import NO_RETRIES, SesMailer  # noqa: PLC0415
 
