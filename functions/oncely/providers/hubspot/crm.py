@@ -69,9 +69,11 @@ class HubSpotClient:
         api_base: str | None = None,
         gate: RequestGate = UNGATED,
         network: Network = INTERNET,
+        timeouts: tuple[float, float] = TIMEOUTS_SECONDS,
     ) -> None:
         self._api_base = API_BASE if api_base is None else api_base
         self._gate, self._network = gate, network
+        self._timeouts = timeouts
         self._pool = apply_deadline(PoolManager(), network)
         self._headers = {
             "Accept": "application/json",
@@ -87,11 +89,10 @@ class HubSpotClient:
         *,
         query: Sequence[tuple[str, str]] = (),
         body: Mapping[str, Any] | None = None,
-        timeouts: tuple[float, float] = TIMEOUTS_SECONDS,
     ) -> "BaseHTTPResponse":
         """Send one request, and read its response. Raises one of REQUEST_ERRORS."""
         address = f"{self._api_base}{path}"
-        connect, read = timeouts
+        connect, read = self._timeouts
         with (
             self._gate.request() as gated,
             request_deadline(timedelta(seconds=connect + read), self._network),
@@ -123,7 +124,6 @@ class HubSpotCrm:
     client: HubSpotClient
     properties: Sequence[str] = DEFAULT_PROPERTIES
     id_property: str = DEFAULT_ID_PROPERTY
-    timeouts: tuple[float, float] = TIMEOUTS_SECONDS
     now: Callable[[], datetime] = INTERNET.now
 
     @classmethod
@@ -164,7 +164,7 @@ class HubSpotCrm:
         cursor = () if after is None else (("after", after),)
         query = (("limit", str(PAGE_SIZE)), *cursor, *_property_query(self.properties))
         try:
-            return parse_page(parse_body(self._call("GET", CONTACTS, query=query)))
+            return parse_page(parse_body(self.client.call("GET", CONTACTS, query=query)))
         except REQUEST_ERRORS as error:
             return read_error(error, self.now())
 
@@ -176,7 +176,7 @@ class HubSpotCrm:
         """
         search = self._search(since, after)
         try:
-            page = parse_page(parse_body(self._call("POST", SEARCH, body=search)))
+            page = parse_page(parse_body(self.client.call("POST", SEARCH, body=search)))
         except REQUEST_ERRORS as error:
             return read_error(error, self.now())
         more = page.after is not None and page.records
@@ -201,9 +201,9 @@ class HubSpotCrm:
         try:
             if crm_id is None:
                 one = {"id": external_id, "idProperty": self.id_property, "properties": own}
-                response = self._call("POST", UPSERT, body={"inputs": [one]})
+                response = self.client.call("POST", UPSERT, body={"inputs": [one]})
             else:
-                response = self._call("PATCH", contact_path(crm_id), body={"properties": own})
+                response = self.client.call("PATCH", contact_path(crm_id), body={"properties": own})
             return write_outcome(response, id_property=self.id_property)
         except REQUEST_ERRORS as error:
             if crm_id is not None and is_not_found(error):
@@ -239,17 +239,9 @@ class HubSpotCrm:
         self, value: str, properties: Sequence[str], *, by: str | None = None
     ) -> "BaseHTTPResponse":
         named = () if by is None else (("idProperty", by),)
-        return self._call("GET", contact_path(value), query=(*named, *_property_query(properties)))
-
-    def _call(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Sequence[tuple[str, str]] = (),
-        body: Mapping[str, Any] | None = None,
-    ) -> "BaseHTTPResponse":
-        return self.client.call(method, path, query=query, body=body, timeouts=self.timeouts)
+        return self.client.call(
+            "GET", contact_path(value), query=(*named, *_property_query(properties))
+        )
 
     def _search(self, since: datetime, after: str | None) -> dict[str, Any]:
         # Round down: an extra contact is harmless, a missing one is not.
