@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from oncely.operate.restore_proofs import ProofRestorer
     from oncely.operate.set_up_table import TableInitializer
     from oncely.operate.verdict_lookup import VerdictLookup
-    from oncely.ports import Ports
     from oncely.publish.publisher import EndedJobPublisher
     from oncely.reconcile.event_intake import EventIntake
     from oncely.reconcile.find_due_work import DueWorkFinder
@@ -56,7 +55,7 @@ class App:
 
     settings: Settings
     registry: ContractRegistry
-    ports: "Ports"
+    ports: Ports
 
     @cached_property
     def batch_processor(self) -> "BatchProcessor":
@@ -119,16 +118,9 @@ class App:
     @cached_property
     def dead_letter_handler(self) -> "DeadLetterHandler":
         """The service that resolves the jobs of dead letters to a known status."""
-        from oncely.run.dead_letters import ACTOR, DeadLetterHandler
+        from oncely.run.dead_letters import DeadLetterHandler
 
-        return DeadLetterHandler(
-            registry=self.registry,
-            store=self.ports.job_store(),
-            alerter=self.review_alerter(ACTOR),
-            reject_queue=self.ports.reject_queue,
-            clock=self.ports.clock,
-            guard=self.ports.table_guard,
-        )
+        return DeadLetterHandler(self)
 
     @cached_property
     def publisher(self) -> "EndedJobPublisher":
