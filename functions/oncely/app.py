@@ -170,18 +170,7 @@ class App:
         """The service that finds due rows and messages that were never sent."""
         from oncely.reconcile.find_due_work import DueWorkFinder
 
-        detecting = [one for one in self.registry if one.detects_missing_jobs()]
-        return DueWorkFinder(
-            registry=ContractRegistry(detecting),
-            dependencies=self.ports,
-            store=self.ports.job_store(),
-            index=self.ports.due_index,
-            leases=self.ports.sweep_leases,
-            clock=self.ports.clock,
-            guard=self.ports.table_guard,
-            gate=self.ports.gate,
-            page_size=self.settings.sweep_page_size,
-        )
+        return DueWorkFinder(self)
 
     @cached_property
     def event_intake(self) -> "EventIntake":

@@ -18,7 +18,9 @@ from oncely.reconcile.resolve_group import split_into_groups
 def get_app() -> App:
     """Build once per execution environment."""
     app = app_from_env(os.environ, jobs_from_env(os.environ))
-    _ = app.due_work_finder, app.ports.sweeps
+    ports = app.ports
+    _ = app.due_work_finder, ports.job_store(), ports.due_index, ports.sweep_leases, ports.sweeps
+    _ = ports.table_guard, ports.gate
     return app
 
 
