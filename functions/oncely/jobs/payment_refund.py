@@ -42,13 +42,12 @@ from oncely.jobs.orders import (
     PAYMENT_PENDING,
     PAYMENT_PROCESSING,
     Amount,
-    BusinessId,
     Currency,
     amount_label,
 )
 from oncely.jobs.payment_providers import DEFAULT_PROVIDER, PAYMENT_PROVIDERS
 from oncely.jobs.refund_ledger import RefundLedger, RefundState, charge_objection, end_entry
-from oncely.jobs.tables import ORDERS, REFUND_REQUESTS, REFUNDS
+from oncely.jobs.tables import ORDERS, REFUND_REQUESTS, REFUNDS, BusinessId
 from oncely.providers.interfaces import PaymentProvider, Refund
 
 _JOB = "payment.refund"
