@@ -26,6 +26,9 @@ from urllib3.util.ssl_ import create_urllib3_context
 
 from oncely.plugins.provider import INTERNET, Network
 
+# Of the clients of every provider.
+CONNECT_TIMEOUT: Final = timedelta(seconds=3)
+
 
 @dataclass(frozen=True)
 class _Deadline:

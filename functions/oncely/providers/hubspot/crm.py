@@ -11,7 +11,7 @@ from urllib3 import PoolManager, Retry, Timeout
 
 from oncely.core.effect_outcomes import Anomalous, EffectOutcome, LookupFailed, NotSent
 from oncely.plugins.provider import INTERNET, UNGATED, Network, RequestGate
-from oncely.plugins.request_deadline import apply_deadline, request_deadline
+from oncely.plugins.request_deadline import CONNECT_TIMEOUT, apply_deadline, request_deadline
 from oncely.providers.hubspot.paths import (
     CONTACTS,
     SEARCH,
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from urllib3 import BaseHTTPResponse  # missing before urllib3 2, which Lambda may bring
 
 API_BASE: Final = "https://api.hubapi.com"
-CONNECT_TIMEOUT: Final = timedelta(seconds=3)
 # Seconds to connect and to read. Their sum limits the whole request.
 TIMEOUTS_SECONDS: Final = (
     CONNECT_TIMEOUT.total_seconds(),
