@@ -26,7 +26,7 @@ WRITES_OTHER_ITEMS: Final = {
     "aws/item_update.py": "an item by its key: gates, counts of alerts, leases of sweeps",
     "alerts/budgeted_notifier.py": "the counts of alerts",
     "gates/table.py": "gates",
-    "reconcile/find_due_work.py": "the leases of sweeps",
+    "reconcile/sweeps.py": "the leases of sweeps",
     "aws/business_tables.py": "business rows",
 }
 ROW_FIELDS: Final = frozenset(JobRow.__dataclass_fields__)

@@ -28,6 +28,7 @@ from oncely.core.hints import (
 )
 from oncely.core.job_row import EventMark, EventRecord, JobRow
 from oncely.core.keys import MAX_ID_LENGTH, JobKey, job_type_of
+from oncely.core.lifecycle import Event
 from oncely.core.repairs import note
 from oncely.core.store import JobStore, Swapped, VersionConflict
 from oncely.core.surroundings import Hold
