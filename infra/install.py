@@ -10,7 +10,6 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -136,7 +135,9 @@ def _stream(command: list[str], progress: InstallProgress) -> None:
         text=True,
         env={**os.environ, "PIP_PROGRESS_BAR": "off", "UV_NO_PROGRESS": "1"},
     ) as process:
-        for line in _lines(process):
+        assert process.stdout is not None  # noqa: S101  # a pipe was asked for
+        for printed in process.stdout:
+            line = printed.strip()
             output_lines.append(line)
             if collected := re.match(r"Collecting ([A-Za-z0-9._-]+)", line):
                 progress.step(collected[1])
@@ -146,12 +147,6 @@ def _stream(command: list[str], progress: InstallProgress) -> None:
                 progress.phase("the package index does not answer, retrying")
     if process.returncode:
         raise _failure(command[0], output_lines)
-
-
-def _lines(process: "subprocess.Popen[str]") -> Iterator[str]:
-    assert process.stdout is not None  # noqa: S101  # a pipe was asked for
-    for line in process.stdout:
-        yield line.strip()
 
 
 def _run(command: list[str]) -> None:

@@ -86,7 +86,7 @@ if TYPE_CHECKING:
     from oncely.plugins.provider import Provider as Provider
     from oncely.plugins.provider import ProviderAccess as ProviderAccess
     from oncely.plugins.provider import ProviderSettings as ProviderSettings
-    from oncely.plugins.request_gate import RequestGate as RequestGate
+    from oncely.plugins.provider import RequestGate as RequestGate
     from oncely.producer import create_producer as create_producer
 
 _PUBLIC_NAMES: Final = {
@@ -114,14 +114,15 @@ _PUBLIC_NAMES: Final = {
     "oncely.core.hints": "proved_outcome",
     "oncely.core.text": "format_time parse_time",
     "oncely.enqueue.enqueuer": "EnqueueResult Enqueuer JobState",
-    "oncely.plugins.request_gate": "RequestGate",
+    "oncely.plugins.provider": (
+        "ApiKeyCheck IamGrant Provider ProviderAccess ProviderSettings RequestGate"
+    ),
     "oncely.contracts.message": "MAX_MESSAGE_BYTES Message encode_message",
     "oncely.handlers.process_queue": "worker",
     "oncely.aws.business_tables": "BusinessTable",
     "oncely.aws.sqs": "MessageSender",
     "oncely.contracts.dependencies": "Dependencies",
     "oncely.producer": "create_producer",
-    "oncely.plugins.provider": "ApiKeyCheck IamGrant Provider ProviderAccess ProviderSettings",
     "oncely.contracts.registry": "ContractRegistry",
     "oncely.contracts.resources": "JobSettings Resources",
     "oncely.plugins.health": "Finding failed passed warned",

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from oncely.reconcile.event_intake import EventIntake
     from oncely.reconcile.find_due_work import DueWorkFinder
     from oncely.reconcile.reconciler import Reconciler
-    from oncely.reconcile.resolve_group import GroupResolver, SweepFinisher
+    from oncely.reconcile.resolve_group import GroupResolver
     from oncely.reconcile.webhooks import WebhookReceiver
     from oncely.run.dead_letters import DeadLetterHandler
     from oncely.run.process_batch import BatchProcessor
@@ -55,7 +55,7 @@ class App:
 
     settings: Settings
     registry: ContractRegistry
-    ports: "Ports"
+    ports: Ports
 
     @cached_property
     def batch_processor(self) -> "BatchProcessor":
@@ -118,16 +118,9 @@ class App:
     @cached_property
     def dead_letter_handler(self) -> "DeadLetterHandler":
         """The service that resolves the jobs of dead letters to a known status."""
-        from oncely.run.dead_letters import ACTOR, DeadLetterHandler
+        from oncely.run.dead_letters import DeadLetterHandler
 
-        return DeadLetterHandler(
-            registry=self.registry,
-            store=self.ports.job_store(),
-            alerter=self.review_alerter(ACTOR),
-            reject_queue=self.ports.reject_queue,
-            clock=self.ports.clock,
-            guard=self.ports.table_guard,
-        )
+        return DeadLetterHandler(self)
 
     @cached_property
     def publisher(self) -> "EndedJobPublisher":
@@ -177,25 +170,7 @@ class App:
         """The service that finds due rows and messages that were never sent."""
         from oncely.reconcile.find_due_work import DueWorkFinder
 
-        detecting = [one for one in self.registry if one.detects_missing_jobs()]
-        return DueWorkFinder(
-            registry=ContractRegistry(detecting),
-            dependencies=self.ports,
-            store=self.ports.job_store(),
-            index=self.ports.due_index,
-            leases=self.ports.sweep_leases,
-            clock=self.ports.clock,
-            guard=self.ports.table_guard,
-            gate=self.ports.gate,
-            page_size=self.settings.sweep_page_size,
-        )
-
-    @cached_property
-    def sweep_finisher(self) -> "SweepFinisher":
-        """The service that ends a sweep, and starts the next one if more is due."""
-        from oncely.reconcile.resolve_group import SweepFinisher
-
-        return SweepFinisher(leases=self.ports.sweep_leases, sweeps=self.ports.sweeps)
+        return DueWorkFinder(self)
 
     @cached_property
     def event_intake(self) -> "EventIntake":

@@ -1,25 +1,28 @@
 """Every port on AWS, each built on first use from the settings."""
 
+import secrets
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
-from functools import cached_property, lru_cache
+from datetime import UTC, datetime, timedelta
+from functools import cached_property, lru_cache, partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from oncely.aws.clients import AwsClients
-from oncely.aws.system import SystemClock, new_identity, new_owner_token, random_jitter
 from oncely.contracts.resources import JobSettings
 from oncely.contracts.settings import Settings
+from oncely.core.aws_errors import translated
 from oncely.core.errors import NotConfiguredError
 from oncely.core.schedule import Clock
 from oncely.core.store import JobStore
-from oncely.plugins.network import INTERNET
-from oncely.plugins.provider import AnyProvider, Provider, ProviderAccess
+from oncely.core.text import truncate_to_milliseconds
+from oncely.plugins.provider import INTERNET, AnyProvider, Provider, ProviderAccess
 
 if TYPE_CHECKING:
+    from mypy_boto3_secretsmanager import SecretsManagerClient
+
     from oncely.alerts.budgeted_notifier import DynamoAlertBudget, SnsNotifier
     from oncely.aws.business_tables import BusinessTable
     from oncely.aws.objects import S3Objects
@@ -30,8 +33,7 @@ if TYPE_CHECKING:
     from oncely.gates.table import GateTable
     from oncely.history.archive import HistoryArchive
     from oncely.history.erasure_log import ErasureLog
-    from oncely.history.row_scan import RowScan
-    from oncely.history.table_generation import TableGenerationReader
+    from oncely.history.sources import RowScan, TableGenerationReader
     from oncely.operate.bulk_repairer import BulkRuns
     from oncely.operate.daily_audit import AuditReports
     from oncely.operate.erase import ErasableArchive
@@ -41,11 +43,24 @@ if TYPE_CHECKING:
     from oncely.operate.rejects import RejectArchive
     from oncely.publish.publisher import EventBus
     from oncely.reconcile.due_index import DueIndex
-    from oncely.reconcile.step_functions import Sweeps
-    from oncely.reconcile.sweep_leases import SweepLeases
+    from oncely.reconcile.sweeps import SweepLeases, Sweeps
 
 T = TypeVar("T")
 S = TypeVar("S", bound=JobSettings)
+
+# A rotated key is picked up within this time, without a deployment.
+SECRET_CACHE_TTL: Final = timedelta(minutes=5)
+new_owner_token: Final = partial(secrets.token_urlsafe, 16)  # 128 random bits
+# 64 random bits are unique, and short enough for every idempotency key.
+new_identity: Final = partial(secrets.token_hex, 8)
+random_jitter: Final = secrets.SystemRandom().random  # a number from [0, 1)
+
+
+class SystemClock:
+    """The wall clock, which is also correct after a freeze."""
+
+    def now(self) -> datetime:
+        return truncate_to_milliseconds(datetime.now(UTC))
 
 
 class Ports:
@@ -148,7 +163,7 @@ class Ports:
 
     @cached_property
     def table_generation(self) -> "TableGenerationReader":
-        from oncely.history.table_generation import TableGenerationReader
+        from oncely.history.sources import TableGenerationReader
 
         return TableGenerationReader(table=self._get("jobs_table"), client=self.clients.dynamodb)
 
@@ -197,13 +212,13 @@ class Ports:
 
     @cached_property
     def sweep_leases(self) -> "SweepLeases":
-        from oncely.reconcile.sweep_leases import SweepLeases
+        from oncely.reconcile.sweeps import SweepLeases
 
         return SweepLeases(table=self._get("jobs_table"), client=self.clients.dynamodb)
 
     @cached_property
     def sweeps(self) -> "Sweeps":
-        from oncely.reconcile.step_functions import Sweeps
+        from oncely.reconcile.sweeps import Sweeps
 
         return Sweeps(machine_arn=self._get("reconciler_arn"), client=self.clients.states)
 
@@ -293,7 +308,7 @@ class Ports:
 
     @cached_property
     def row_scan(self) -> "RowScan":
-        from oncely.history.row_scan import RowScan
+        from oncely.history.sources import RowScan
 
         return RowScan(table=self._get("jobs_table"), client=self.clients.dynamodb)
 
@@ -310,8 +325,6 @@ class Ports:
 
     @cached_property
     def _read_secret(self) -> Callable[[str, str], str]:
-        from oncely.aws.secrets_manager import cached_secret_reader
-
         return cached_secret_reader(self.clients.secrets)
 
     def _connect_provider(self, plugin: AnyProvider, api_key: str) -> Any:  # noqa: ANN401  # of any provider
@@ -337,3 +350,32 @@ class Ports:
     def _get(self, field: str) -> str:
         self.settings.require(field)
         return str(getattr(self.settings, field))
+
+
+def cached_secret_reader(client: "SecretsManagerClient") -> Callable[[str, str], str]:
+    """A function that reads a secret: by its name or ARN, and what errors call it."""
+    found: dict[str, tuple[str, float]] = {}
+
+    def read(secret_id: str, secret: str) -> str:
+        value, until = found.get(secret_id, ("", 0.0))
+        if time.time() < until:
+            return value
+        key = fetch(secret_id, secret)
+        found[secret_id] = key, time.time() + SECRET_CACHE_TTL.total_seconds()
+        return key
+
+    def fetch(secret_id: str, secret: str) -> str:
+        check = "that it exists, that it holds the key and that this role may read it"
+        with translated(secret, name=secret_id, check=check):
+            value = client.get_secret_value(SecretId=secret_id).get("SecretString", "")
+        if not value.strip():
+            raise NotConfiguredError(f"{secret} is empty: store the API key in it")
+        key = value.strip()
+        if not (key.isascii() and key.isprintable()):
+            # It would break the request's header, which would look like a lost response.
+            raise NotConfiguredError(
+                f"{secret} contains a line break or an invalid character: store the API key again"
+            )
+        return key
+
+    return read

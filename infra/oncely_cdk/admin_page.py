@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from aws_cdk import CfnParameter, Fn, RemovalPolicy, Stack
+from aws_cdk import CfnParameter, Duration, Fn, RemovalPolicy, Stack
 from aws_cdk import aws_apigatewayv2 as apigateway
 from aws_cdk import aws_apigatewayv2_authorizers as authorizers
 from aws_cdk import aws_apigatewayv2_integrations as integrations
@@ -12,12 +12,12 @@ from constructs import Construct
 
 from oncely.operate.job_index import ATTENTION_INDEX, BY_CUSTOMER, BY_REFERENCE, BY_SUBJECT
 from oncely.operate.own_tables import DUE_INDEX, GATES, JOBS
+from oncely.operate.page_access import OPERATOR_GROUP, SUPPORT_GROUP
 from oncely_cdk import job_items
 from oncely_cdk.job_function import OncelyFunction, create_log_group
 from oncely_cdk.nag import acknowledge
 from oncely_cdk.shared_resources import SharedResources
-from oncely_cdk.stages import ENGINE_ADDRESS
-from oncely_cdk.user_pool import AdminUserPool
+from oncely_cdk.stages import ENGINE_ADDRESS, OncelySettings
 
 # Requests per second. Users click, so a higher rate is a bug or an attack.
 RATE_LIMIT: Final = 20
@@ -48,15 +48,7 @@ _ACCESS_LOG_FORMAT: Final = (
     '"refused":"$context.authorizer.error","took":"$context.responseLatency"}'
 )
 
-
-def local_engine_parameter(stack: Stack) -> str:
-    """Add the parameter with the local engine's address; returns its value."""
-    return CfnParameter(
-        stack,
-        ENGINE_ADDRESS,
-        default="http://127.0.0.1:4566",
-        description="Address of the local engine",
-    ).value_as_string
+_GROUPS: Final = {SUPPORT_GROUP: "reads jobs", OPERATOR_GROUP: "reads, repairs and exports jobs"}
 
 
 def api_url(api: apigateway.HttpApi, engine: str | None) -> str:
@@ -74,8 +66,15 @@ class AdminPage(Construct):
         super().__init__(scope, id_)
         self._shared = shared
         self.user_pool = AdminUserPool(self, "Users", stage=shared.stage)
-        # Known when the local engine runs, not at synthesis.
-        self.engine = local_engine_parameter(Stack.of(self)) if shared.stage.is_local else None
+        self.engine: str | None = None
+        if shared.stage.is_local:
+            # Known when the local engine runs, not at synthesis.
+            self.engine = CfnParameter(
+                Stack.of(self),
+                ENGINE_ADDRESS,
+                default="http://127.0.0.1:4566",
+                description="Address of the local engine",
+            ).value_as_string
         self.api = apigateway.HttpApi(
             self,
             "Api",
@@ -112,9 +111,6 @@ class AdminPage(Construct):
         assert isinstance(resource, secretsmanager.CfnSecret)  # noqa: S101  # for the type checker
         # Not its reference: that is the ARN on AWS, but the name in the local engine.
         return resource.attr_id
-
-    def _access_log_env_vars(self) -> dict[str, str]:
-        return {"ACCESS_LOG_SECRET": self.access_log_secret}
 
     def _add_stage(self) -> None:
         apigateway.CfnStage(
@@ -154,7 +150,7 @@ class AdminPage(Construct):
                 **tables.table_env_vars(GATES),
                 # For links to the consoles of providers.
                 **shared.stage.provider_env_vars(shared.required.configured_providers),
-                **self._access_log_env_vars(),
+                "ACCESS_LOG_SECRET": self.access_log_secret,
                 "ARCHIVE_BUCKET": shared.archive.name,
                 **shared.queues.env_vars(),
                 "DEAD_LETTER_QUEUE_URL": shared.queues.dead_letters.queue_url,
@@ -202,7 +198,7 @@ class AdminPage(Construct):
             log_retention_days=shared.stage.access_log_retention_days,
             environment={
                 **shared.lookup_env_vars(),
-                **self._access_log_env_vars(),
+                "ACCESS_LOG_SECRET": self.access_log_secret,
                 "USER_POOL_ID": self.user_pool.pool.user_pool_id,
                 **shared.resubmission_env_vars(),
                 **shared.second_operator_env_vars(),
@@ -249,3 +245,84 @@ class AdminPage(Construct):
             self.api.add_routes(
                 path=path, methods=[method], integration=repairs, authorizer=signed_in
             )
+
+
+class AdminUserPool(Construct):
+    """The user pool, its groups, and its own sign-in page."""
+
+    def __init__(self, scope: Construct, id_: str, *, stage: OncelySettings) -> None:
+        super().__init__(scope, id_)
+        self.pool = cognito.UserPool(
+            self,
+            "Pool",
+            # An administrator adds users; the username is an email address.
+            self_sign_up_enabled=False,
+            sign_in_aliases=cognito.SignInAliases(username=True),
+            sign_in_case_sensitive=False,
+            mfa=cognito.Mfa.REQUIRED if stage.requires_mfa else cognito.Mfa.OPTIONAL,
+            mfa_second_factor=cognito.MfaSecondFactor(otp=True, sms=False),
+            password_policy=cognito.PasswordPolicy(
+                min_length=14,
+                require_digits=True,
+                require_lowercase=True,
+                require_symbols=True,
+                require_uppercase=True,
+                temp_password_validity=Duration.days(3),
+            ),
+            # There is no phone or email for recovery: an administrator sets a new password.
+            account_recovery=cognito.AccountRecovery.NONE,
+            deletion_protection=stage.retain_data,
+            removal_policy=RemovalPolicy.RETAIN if stage.retain_data else RemovalPolicy.DESTROY,
+        )
+        for name, what in _GROUPS.items():
+            cognito.CfnUserPoolGroup(
+                self,
+                name.title(),
+                user_pool_id=self.pool.user_pool_id,
+                group_name=name,
+                description=f"Oncely: {what}",
+            )
+        self._domain = self.pool.add_domain(
+            "SignIn",
+            cognito_domain=cognito.CognitoDomainOptions(domain_prefix=_domain_prefix(stage, self)),
+        )
+        acknowledge(self.pool, "COG8", "The Plus plan is priced per user; it is your choice.")
+        if not stage.requires_mfa:
+            reason = "Production requires MFA; elsewhere each user chooses."
+            acknowledge(self.pool, "COG2", reason)
+
+    @property
+    def sign_in_url(self) -> str:
+        return self._domain.base_url()
+
+    def add_page_client(self, *addresses: str) -> cognito.UserPoolClient:
+        """Add a public client for the page at these addresses (authorization code with PKCE)."""
+        return self.pool.add_client(
+            "Page",
+            generate_secret=False,
+            prevent_user_existence_errors=True,
+            enable_token_revocation=True,
+            # Only the sign-in page: a password alone must not yield a token that can change a user.
+            auth_flows=cognito.AuthFlow(user_srp=False),
+            o_auth=cognito.OAuthSettings(
+                flows=cognito.OAuthFlows(authorization_code_grant=True),
+                scopes=[cognito.OAuthScope.OPENID, cognito.OAuthScope.EMAIL],
+                callback_urls=list(addresses),
+                logout_urls=list(addresses),
+            ),
+            supported_identity_providers=[cognito.UserPoolClientIdentityProvider.COGNITO],
+            # Tokens cannot be revoked, so they are short-lived: a removed user reads until then.
+            # Repairs and exports ask for the current groups. A session lasts a working day.
+            access_token_validity=Duration.minutes(15),
+            id_token_validity=Duration.minutes(15),
+            refresh_token_validity=Duration.hours(10),
+        )
+
+
+def _domain_prefix(stage: OncelySettings, scope: Construct) -> str:
+    """A prefix that is unique in its region, by the whole UUID of the stack.
+
+    A part is not unique: the last group identifies a CloudFormation host.
+    """
+    unique = Fn.select(2, Fn.split("/", Stack.of(scope).stack_id))
+    return f"oncely-{stage.name}-{unique}"

@@ -81,44 +81,34 @@ class ArchiveBucket(Construct):
         return self.bucket.bucket_name
 
     def grant_write_rejects(self, function: OncelyFunction) -> None:
-        function.grant("s3:PutObject", resources=[self.bucket.arn_for_objects(REJECTS)])
-        self._suppress_nag(function, REJECTS)
+        self._grant(function, "s3:PutObject", objects=REJECTS)
 
     def grant_write_history(self, function: OncelyFunction) -> None:
-        function.grant("s3:PutObject", resources=[self.bucket.arn_for_objects(HISTORY_OBJECTS)])
+        self._grant(function, "s3:PutObject", objects=HISTORY_OBJECTS)
         # The names in the erasure log.
         function.grant("s3:ListBucket", resources=[self.bucket.bucket_arn])
-        self._suppress_nag(function, HISTORY_OBJECTS)
 
     def grant_read_history(self, function: OncelyFunction) -> None:
-        function.grant("s3:GetObject", resources=[self.bucket.arn_for_objects(HISTORY_OBJECTS)])
+        self._grant(function, "s3:GetObject", objects=HISTORY_OBJECTS)
         function.grant("s3:ListBucket", resources=[self.bucket.bucket_arn])
-        self._suppress_nag(function, HISTORY_OBJECTS)
 
     def grant_audits(self, function: OncelyFunction) -> None:
-        function.grant(
-            "s3:GetObject", "s3:PutObject", resources=[self.bucket.arn_for_objects(AUDITS)]
-        )
-        self._suppress_nag(function, AUDITS)
+        self._grant(function, "s3:GetObject", "s3:PutObject", objects=AUDITS)
 
     def grant_read_reports(self, function: OncelyFunction) -> None:
-        for objects in (AUDITS, REJECTS):
-            function.grant("s3:GetObject", resources=[self.bucket.arn_for_objects(objects)])
-            self._suppress_nag(function, objects)
+        self._grant(function, "s3:GetObject", objects=AUDITS)
+        self._grant(function, "s3:GetObject", objects=REJECTS)
 
     def grant_bulk_runs(self, function: OncelyFunction) -> None:
-        objects = [self.bucket.arn_for_objects(BULK_RUNS)]
-        function.grant("s3:GetObject", "s3:PutObject", resources=objects)
-        self._suppress_nag(function, BULK_RUNS)
+        self._grant(function, "s3:GetObject", "s3:PutObject", objects=BULK_RUNS)
 
     def grant_resend_rejects(self, function: OncelyFunction) -> None:
-        function.grant("s3:GetObject", resources=[self.bucket.arn_for_objects(REJECTS)])
-        function.grant("s3:PutObject", resources=[self.bucket.arn_for_objects(RESENT_REJECTS)])
-        for objects in (REJECTS, RESENT_REJECTS):
-            self._suppress_nag(function, objects)
+        self._grant(function, "s3:GetObject", objects=REJECTS)
+        self._grant(function, "s3:PutObject", objects=RESENT_REJECTS)
 
-    def _suppress_nag(self, function: OncelyFunction, prefix: str) -> None:
+    def _grant(self, function: OncelyFunction, *actions: str, objects: str) -> None:
+        arn = self.bucket.arn_for_objects(objects)
+        function.grant(*actions, resources=[arn])
         function.suppress_nag_for_pattern(
-            self.bucket.arn_for_objects(prefix),
-            reason="Object names are known only when they are written, under this prefix.",
+            arn, reason="Object names are known only when they are written, under this prefix."
         )

@@ -9,7 +9,7 @@ from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
 from oncely.aws import signals
-from oncely.core.outcomes import DuplicateReason
+from oncely.aws.signals import DuplicateReason
 from oncely_cdk.alarms import PERIOD, JobMetrics
 
 HALF_WIDTH = 12

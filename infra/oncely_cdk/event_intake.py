@@ -8,7 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from aws_cdk import Duration, Stack
+from aws_cdk import Stack
+from aws_cdk import aws_apigatewayv2 as apigateway
+from aws_cdk import aws_apigatewayv2_integrations as integrations
 from aws_cdk import aws_events as events
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sqs as sqs
@@ -16,16 +18,26 @@ from constructs import Construct
 
 from oncely.contracts.settings import pascal_case
 from oncely.plugins.events import EventRule
+from oncely.plugins.provider import AnyProvider
+from oncely.reconcile.webhooks import EVENTS_QUEUE
 from oncely_cdk import job_items
+from oncely_cdk.admin_page import api_url
 from oncely_cdk.alarms import PERIOD, AlarmSpec
-from oncely_cdk.job_function import OncelyFunction
+from oncely_cdk.job_function import OncelyFunction, create_log_group
+from oncely_cdk.nag import acknowledge
+from oncely_cdk.queues import create_queue
 from oncely_cdk.shared_resources import SharedResources
 from oncely_cdk.stages import DEAD_LETTER_RETENTION_DAYS
-from oncely_cdk.webhook_api import WebhookApi
 
-BATCH_SIZE: Final = 10
-# The minimum that Lambda accepts. A lookup takes a second, and the gate limits all of them.
-MAX_CONCURRENCY: Final = 2
+# Requests per second. A provider repeats what is refused; a flood costs no more than this.
+RATE_LIMIT: Final = 50
+BURST_LIMIT: Final = 100
+WEBHOOK_TIMEOUT_SECONDS: Final = 15
+
+_ACCESS_LOG_FORMAT: Final = (
+    '{"at":"$context.requestTime","request":"$context.requestId","ip":"$context.identity.sourceIp",'
+    '"status":"$context.status","took":"$context.responseLatency"}'
+)
 
 
 class EventIntakeConstruct(Construct):
@@ -35,24 +47,28 @@ class EventIntakeConstruct(Construct):
         self, scope: Construct, id_: str, *, shared: SharedResources, engine: str | None
     ) -> None:
         super().__init__(scope, id_)
-        self._shared = shared
-        self.dead_letters = self._queue("DeadLetters", days=DEAD_LETTER_RETENTION_DAYS)
-        self.queue = self._queue(
+        self._shared, stage = shared, shared.stage
+        self.dead_letters = create_queue(
+            self, "DeadLetters", stage=stage, days=DEAD_LETTER_RETENTION_DAYS
+        )
+        self.queue = create_queue(
+            self,
             "Queue",
-            days=shared.stage.queue_retention_days,
+            stage=stage,
+            days=stage.queue_retention_days,
             dead_letters=sqs.DeadLetterQueue(
-                queue=self.dead_letters, max_receive_count=shared.stage.max_receive_count
+                queue=self.dead_letters, max_receive_count=stage.max_receive_count
             ),
         )
         self.receiver = self._create_receiver()
         rules = [
             self._add_rule(f"{pascal_case(plugin.name)}{rule.name}", rule)
             for plugin in shared.required.providers
-            for rule in plugin.event_rules(shared.stage.settings_of(plugin))
+            for rule in plugin.event_rules(stage.settings_of(plugin))
             # The local engine has no events of AWS services and partners.
-            if not shared.stage.is_local
+            if not stage.is_local
         ]
-        served = shared.stage.webhook_providers(shared.required)
+        served = stage.webhook_providers(shared.required)
         self.webhook = (
             WebhookApi(
                 self, "Webhook", shared=shared, plugins=served, queue=self.queue, engine=engine
@@ -70,20 +86,6 @@ class EventIntakeConstruct(Construct):
             "EventsDeadLetterQueueUrl": self.dead_letters.queue_url,
         }
         return {**queues, **urls}
-
-    def _queue(
-        self, id_: str, *, days: int, dead_letters: sqs.DeadLetterQueue | None = None
-    ) -> sqs.Queue:
-        stage = self._shared.stage
-        return sqs.Queue(
-            self,
-            id_,
-            encryption=sqs.QueueEncryption.SQS_MANAGED,
-            enforce_ssl=stage.tls_only,
-            visibility_timeout=Duration.seconds(stage.visibility_timeout_seconds),
-            retention_period=Duration.days(days),
-            dead_letter_queue=dead_letters,
-        )
 
     def _create_receiver(self) -> OncelyFunction:
         """Create the function, with access to the providers whose events are on."""
@@ -110,9 +112,8 @@ class EventIntakeConstruct(Construct):
         shared.grant_publish(function)
         function.grant("events:PutEvents", resources=[shared.bus.event_bus_arn])
         shared.alerts.grant_publish(function)
-        function.add_queue_source(
-            self.queue, batch_size=BATCH_SIZE, max_concurrency=MAX_CONCURRENCY
-        )
+        # With the lowest concurrency: a lookup takes a second, and the gate limits all of them.
+        function.add_queue_source(self.queue)
         return function
 
     def _add_rule(self, id_: str, rule: EventRule) -> str:
@@ -166,6 +167,82 @@ class EventIntakeConstruct(Construct):
                 conditions={"ArnNotEquals": allowed},
             )
         )
+
+
+class WebhookApi(Construct):
+    """Can read signing secrets and send to the intake queue, and nothing else."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        id_: str,
+        *,
+        shared: SharedResources,
+        plugins: tuple[AnyProvider, ...],
+        queue: sqs.Queue,
+        engine: str | None,
+    ) -> None:
+        super().__init__(scope, id_)
+        self.function = self._create_function(shared, plugins, queue)
+        api = apigateway.HttpApi(
+            self,
+            "Api",
+            api_name=f"{Stack.of(self).stack_name}-events",
+            description="Oncely: provider events",
+            create_default_stage=False,
+        )
+        apigateway.CfnStage(
+            self,
+            "Default",
+            api_id=api.api_id,
+            stage_name="$default",
+            auto_deploy=True,
+            access_log_settings=apigateway.CfnStage.AccessLogSettingsProperty(
+                destination_arn=create_log_group(self, stage=shared.stage).log_group_arn,
+                format=_ACCESS_LOG_FORMAT,
+            ),
+            default_route_settings=apigateway.CfnStage.RouteSettingsProperty(
+                throttling_rate_limit=RATE_LIMIT, throttling_burst_limit=BURST_LIMIT
+            ),
+        )
+        for route in api.add_routes(
+            path="/events/{provider}",
+            methods=[apigateway.HttpMethod.POST],
+            integration=integrations.HttpLambdaIntegration("Verify", self.function.function),
+        ):
+            acknowledge(route, "APIG4", "The provider signs each request; the function verifies.")
+        base = api_url(api, engine)
+        self.urls = {
+            f"{pascal_case(one.name)}WebhookUrl": f"{base}/events/{one.name}" for one in plugins
+        }
+
+    def _create_function(
+        self, shared: SharedResources, plugins: tuple[AnyProvider, ...], queue: sqs.Queue
+    ) -> OncelyFunction:
+        required = shared.required.calling(plugins)
+        secrets = [one.webhook_secret_name for one in plugins]
+        function = OncelyFunction(
+            self,
+            "Verify",
+            entry="receive_webhook",
+            description="verifies events that arrive over HTTPS",
+            layers=shared.layers,
+            timeout_seconds=WEBHOOK_TIMEOUT_SECONDS,
+            memory_mb=shared.stage.worker_memory_mb,
+            providers=plugins,
+            environment={
+                **shared.job_env_vars(required),
+                **shared.stage.provider_env_vars(required.configured_providers),
+                **shared.provider_secrets.env_vars(secrets),
+                "EVENT_ACCOUNT": Stack.of(self).account,
+                "QUEUE_NAME": EVENTS_QUEUE,
+                "QUEUE_URL": queue.queue_url,
+            },
+        )
+        keys = shared.provider_secrets.arns(secrets)
+        function.grant("secretsmanager:GetSecretValue", resources=keys)
+        function.grant("sqs:SendMessage", resources=[queue.queue_arn])
+        return function
 
 
 def event_alarms(intake: EventIntakeConstruct | None) -> Iterator[AlarmSpec]:

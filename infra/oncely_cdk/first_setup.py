@@ -11,7 +11,7 @@ from oncely.operate.set_up_table import DEPLOYMENT
 from oncely_cdk import job_items
 from oncely_cdk.job_function import GrantedFunction, OncelyFunction
 from oncely_cdk.shared_resources import SharedResources
-from oncely_cdk.stages import OncelySettings
+from oncely_cdk.stages import OncelySettings, StageIdentity
 
 _ARCHIVE: Final = "archive_bucket"
 # An attribute of the response of oncely/handlers/set_up_table.py, which needs the layer to import.
@@ -38,8 +38,8 @@ class FirstSetupConstruct(Construct):
         )
         jobs = [tables.arn(JOBS)]
         self.function.grant("dynamodb:Scan", "dynamodb:DescribeTable", resources=jobs)
-        identity = [job_items.IDENTITY]
-        shared.grant_jobs(self.function, "GetItem", "PutItem", leading_keys=identity)
+        item = [job_items.IDENTITY]
+        shared.grant_jobs(self.function, "GetItem", "PutItem", leading_keys=item)
         # Whether a job type that is removed has open jobs.
         indexes = tables.index_arns(JOBS, DUE_INDEX, ATTENTION_INDEX)
         self.function.grant("dynamodb:Query", resources=indexes)
@@ -51,15 +51,15 @@ class FirstSetupConstruct(Construct):
         created = {_table_key(name) for name in tables.created}
         if shared.archive.is_created:
             created.add(_ARCHIVE)
-        expected = _expected_names(shared.stage)
-        _refuse_change(shared.stage, expected, names, created)
         properties: dict[str, Any] = {
             "Names": names,
             "JobTypes": list(shared.required.job_types),
             "RetiredJobTypes": sorted(shared.stage.retired_job_types),
         }
-        if shared.stage.identity is not None:
-            properties["Expected"] = {DEPLOYMENT: shared.stage.identity.deployment, **expected}
+        if (identity := shared.stage.identity) is not None:
+            expected = _expected_names(identity)
+            _refuse_change(shared.stage, identity, expected, names, created)
+            properties["Expected"] = {DEPLOYMENT: identity.deployment, **expected}
         self.identity = CustomResource(
             self,
             "Identity",
@@ -98,20 +98,20 @@ def _table_key(name: str) -> str:
     return f"tables.{name}"
 
 
-def _expected_names(stage: OncelySettings) -> dict[str, str]:
-    if (identity := stage.identity) is None:
-        return {}
+def _expected_names(identity: StageIdentity) -> dict[str, str]:
     tables = {_table_key(name): value for name, value in identity.tables.items()}
     archive = {_ARCHIVE: identity.archive_bucket} if identity.archive_bucket else {}
     return {**archive, **tables}
 
 
 def _refuse_change(
-    stage: OncelySettings, expected: Mapping[str, str], names: Mapping[str, str], created: set[str]
+    stage: OncelySettings,
+    identity: StageIdentity,
+    expected: Mapping[str, str],
+    names: Mapping[str, str],
+    created: set[str],
 ) -> None:
     """Refuse settings that abandon data. The names of created resources are not known yet."""
-    if (identity := stage.identity) is None:
-        return
     for key in sorted(expected.keys() & names.keys()):
         known, name = expected[key], names[key]
         if key in created:

@@ -13,7 +13,7 @@ from oncely.contracts.contract import AnyContract
 from oncely.plugins.provider import AnyProvider
 from oncely_cdk.import_check import check_imports
 from oncely_cdk.job_pins import check_lock
-from oncely_cdk.layers import ENGINE, JOB_PACKAGES, RUNTIME, Target, used_layers
+from oncely_cdk.layers import ENGINE, JOB_PACKAGES, ON_LAMBDA, ON_THIS_MACHINE, RUNTIME, used_layers
 from oncely_cdk.packaging import (
     CODE_PATH,
     LAYER_PATH,
@@ -37,13 +37,6 @@ def engine_code(*, stage: OncelySettings) -> lambda_.AssetCode:
     return _asset(engine_files(), stage=stage, runtime_path=LAYER_PATH)
 
 
-def job_code(
-    *, stage: OncelySettings, contracts: Iterable[type[AnyContract]] = ()
-) -> lambda_.AssetCode:
-    """The code of every function: the packages of the jobs."""
-    return _asset(job_files(contracts), stage=stage, runtime_path=CODE_PATH)
-
-
 def _asset(files: ShippedFiles, *, stage: OncelySettings, runtime_path: str) -> lambda_.AssetCode:
     digest = _digest(files, stage=stage)
     compiler = _compiler(stage)
@@ -59,11 +52,6 @@ def _digest(files: ShippedFiles, *, stage: OncelySettings) -> str:
 def _compiler(stage: OncelySettings) -> Path | None:
     # The local engine starts a process for each function, which would compile everything again.
     return Path(sys.executable) if stage.is_local else lambda_python()
-
-
-def handler_path(entry: str) -> str:
-    """The handler string of an entry point."""
-    return f"oncely.handlers.{entry}.handler"
 
 
 class CodeLayers(Construct):
@@ -82,7 +70,7 @@ class CodeLayers(Construct):
         super().__init__(scope, id_)
         self.stage = stage
         self._contracts = required.contracts
-        target = Target.this_machine() if stage.is_local else Target.lambda_()
+        target = ON_THIS_MACHINE if stage.is_local else ON_LAMBDA
         layers = used_layers(target, required.providers, jobs=requirements)
         if requirements is not None:
             check_lock(requirements, (layers[name] for name in layers if name != JOB_PACKAGES))
@@ -114,7 +102,8 @@ class CodeLayers(Construct):
         )
 
     def code(self) -> lambda_.AssetCode:
-        return job_code(stage=self.stage, contracts=self._contracts)
+        """The code of every function: the packages of the jobs."""
+        return _asset(job_files(self._contracts), stage=self.stage, runtime_path=CODE_PATH)
 
     def stamp_env_vars(self, own_jobs: Iterable[type[AnyContract]] | None = None) -> dict[str, str]:
         """Return the digests that engine and job code must have, for oncely/aws/code_stamp.py.

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from oncely.core.text import single_line
-from oncely_cdk.layers import Target, used_layers
+from oncely_cdk.layers import ON_THIS_MACHINE, used_layers
 from oncely_cdk.packaging import (
     CODE_PATH,
     collect_files,
@@ -70,7 +70,7 @@ def check_imports(
 
 
 def _paths(required: RequiredResources, requirements: Path | None) -> list[str]:
-    layers = used_layers(Target.this_machine(), required.providers, jobs=requirements)
+    layers = used_layers(ON_THIS_MACHINE, required.providers, jobs=requirements)
     for layer in layers.values():
         layer.build_if_missing()
     return [

@@ -8,13 +8,15 @@ from aws_cdk import Duration, RemovalPolicy, Size, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
+from aws_cdk import aws_scheduler as scheduler
+from aws_cdk import aws_scheduler_targets as targets
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from oncely.contracts.job_names import JOBS_ENV_VAR
 from oncely.plugins.provider import AnyProvider
 from oncely_cdk.encryption_keys import EncryptionKeys
-from oncely_cdk.function_code import ARCHITECTURE, PYTHON, CodeLayers, handler_path
+from oncely_cdk.function_code import ARCHITECTURE, PYTHON, CodeLayers
 from oncely_cdk.nag import acknowledge, wildcard_finding
 from oncely_cdk.stages import OncelySettings, StageError
 
@@ -34,6 +36,10 @@ _RETENTION_STEPS: Final = {
 _MAX_ENVIRONMENT_BYTES: Final = 4096
 # What CloudFormation fills in, such as a queue's URL or a secret's ARN, is about this long.
 _REFERENCE_BYTES: Final = 100
+
+# The minimum that Lambda accepts: only the workers of jobs are urgent.
+_MIN_CONCURRENCY: Final = 2
+_BATCH_SIZE: Final = 10
 
 # The version of a function that event source mappings call.
 LIVE: Final = "live"
@@ -102,6 +108,38 @@ def policy_statements(
         actions=named, resources=list(resources), conditions=conditions or None
     )
     yield from keys.statements(actions, resources)
+
+
+def add_schedule(
+    scope: Construct,
+    id_: str,
+    *,
+    function: lambda_.Function,
+    description: str,
+    schedule: scheduler.ScheduleExpression,
+    event: Mapping[str, str],
+    retry_attempts: int | None = None,
+) -> None:
+    """Invoke a function with this event on a schedule, with a role that can do nothing else."""
+    role = iam.Role(
+        scope, "ScheduleRole", assumed_by=iam.ServicePrincipal("scheduler.amazonaws.com")
+    )
+    role.add_to_policy(
+        iam.PolicyStatement(actions=["lambda:InvokeFunction"], resources=[function.function_arn])
+    )
+    scheduler.Schedule(
+        scope,
+        id_,
+        description=description,
+        schedule=schedule,
+        target=targets.LambdaInvoke(
+            function,
+            input=scheduler.ScheduleTargetInput.from_object(dict(event)),
+            retry_attempts=retry_attempts,
+            # Without this, the target would permit every version of the function.
+            role=role.without_policy_updates(),
+        ),
+    )
 
 
 def refuse_large_environment(function: lambda_.Function, variables: Mapping[str, str]) -> None:
@@ -181,8 +219,8 @@ class GrantedFunction(Construct):
         self,
         queue: sqs.IQueue,
         *,
-        batch_size: int,
-        max_concurrency: int,
+        batch_size: int = _BATCH_SIZE,
+        max_concurrency: int = _MIN_CONCURRENCY,
         batching_window: Duration | None = None,
         hands_back: bool = True,
     ) -> None:
@@ -240,7 +278,7 @@ class OncelyFunction(GrantedFunction):
             "Function",
             description=f"Oncely: {description}",
             code=layers.code(),
-            handler=handler_path(entry),
+            handler=f"oncely.handlers.{entry}.handler",
             runtime=PYTHON,
             architecture=ARCHITECTURE,
             layers=layers.for_function(providers, imports_jobs=imports_jobs),

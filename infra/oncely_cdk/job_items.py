@@ -11,10 +11,10 @@ from oncely.core.keys import JobKey
 from oncely.core.profiles import EndpointGroup
 from oncely.core.row_items import serialize_job
 from oncely.core.table_guard import IDENTITY_KEY
-from oncely.gates.rules import gate_name
+from oncely.gates.gate import gate_name
 from oncely.gates.table import PAUSE_KEY_PREFIX
 from oncely.plugins.provider import AnyProvider
-from oncely.reconcile.sweep_leases import LEASE_KEY_PREFIX
+from oncely.reconcile.sweeps import LEASE_KEY_PREFIX
 
 IDENTITY: Final = IDENTITY_KEY
 SWEEP_LEASES: Final = f"{LEASE_KEY_PREFIX}*"

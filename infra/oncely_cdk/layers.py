@@ -67,19 +67,17 @@ class Target:
     pip: tuple[str, ...]
     is_local: bool = False
 
-    @classmethod
-    def lambda_(cls) -> "Target":
-        """Lambda, on any build machine."""
-        return cls(
-            f"lambda-{LAMBDA_PYTHON_VERSION}-{_PLATFORM_ON_LAMBDA}",
-            ("--platform", _PLATFORM_ON_LAMBDA, "--python-version", LAMBDA_PYTHON_VERSION),
-        )
 
-    @classmethod
-    def this_machine(cls) -> "Target":
-        """The local engine, which runs functions on its own interpreter."""
-        tag = f"{sys.implementation.cache_tag}-{sys.platform}-{platform.machine()}"
-        return cls(f"local-{tag}", (), is_local=True)
+# On any build machine.
+ON_LAMBDA: Final = Target(
+    f"lambda-{LAMBDA_PYTHON_VERSION}-{_PLATFORM_ON_LAMBDA}",
+    ("--platform", _PLATFORM_ON_LAMBDA, "--python-version", LAMBDA_PYTHON_VERSION),
+)
+# For the local engine, which runs functions on its own interpreter.
+ON_THIS_MACHINE: Final = Target(
+    f"local-{sys.implementation.cache_tag}-{sys.platform}-{platform.machine()}", (), is_local=True
+)
+TARGETS: Final = {"lambda": ON_LAMBDA, "local": ON_THIS_MACHINE}
 
 
 @dataclass(frozen=True)
@@ -169,12 +167,9 @@ class Layer:
             )
 
 
-TARGETS: Final = {"lambda": Target.lambda_(), "local": Target.this_machine()}
-
-
 def layers_for(target: Target, *, jobs: Path | None = None) -> dict[str, Layer]:
     """The layers of a target, by name; `jobs` are the pins of what a team's jobs need."""
-    runtime = RUNTIME if target == Target.lambda_() else LOCAL
+    runtime = LOCAL if target.is_local else RUNTIME
     names = {path.stem.removeprefix("layer-") for path in REQUIREMENTS.glob("layer-*.txt")}
     providers = {name: Layer(name, target) for name in sorted(names - {RUNTIME, LOCAL})}
     # A lock without pins needs no layer, and Lambda accepts no empty one.

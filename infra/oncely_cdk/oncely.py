@@ -106,19 +106,19 @@ class Oncely(Construct):
         own = OwnResources(stage, given.queues, given.workers)
         own.check(self, required)
         EncryptionKeys(self)
-        self._job_setting_outputs = given.job_settings.outputs
+        self._given = given
         required = stage.required_resources(required.contracts)
         self.shared = SharedResources(
             stage=stage,
             required=required,
-            environment=given.job_settings.env_vars,
+            environment=given.job_env_vars,
             layers=CodeLayers(
                 self,
                 "Layers",
                 stage=stage,
                 required=required,
                 requirements=None if requirements is None else Path(requirements),
-                environment=given.job_settings.env_vars,
+                environment=given.job_env_vars,
             ),
             tables=Tables(self, "Tables", stage=stage, required=required, given=given.tables),
             queues=Queues(self, "Queues", stage=stage, names=required.queues, own=own),
@@ -284,7 +284,7 @@ class Oncely(Construct):
                 pascal_case(name.lower()): value
                 for name, value in shared.tables.existing_env_vars(shared.required.tables).items()
             },
-            **self._job_setting_outputs,
+            **self._given.job_setting_outputs,
         }
         for name, value in outputs.items():
             # Tools read it by this name, wherever in the stack the construct is.

@@ -66,7 +66,7 @@ class OwnResources:
                 "sqs.Queue of the same stack"
             )
             return
-        resource = _resource(queue)
+        resource = queue_resource(queue)
         if resource.redrive_policy is not None:
             yield (
                 "which has its own dead-letter queue: remove that, because Oncely records each "
@@ -104,7 +104,7 @@ class OwnResources:
         visibility: float = self.stage.visibility_timeout_seconds
         owner = f"worker_timeout_seconds gives the queue {name}"
         if queue is not None:
-            visibility = _resource(queue).visibility_timeout or _DEFAULT_VISIBILITY
+            visibility = queue_resource(queue).visibility_timeout or _DEFAULT_VISIBILITY
             owner = f"queues has {name} with"
         lease = lease_seconds(required.contracts, worker_timeout_seconds=timeout)
         least = max(VISIBILITY_FACTOR * timeout, int(lease) + 1)
@@ -150,19 +150,6 @@ class OwnFunction(GrantedFunction):
             resource.recursive_loop = "Allow"
 
 
-def redirect_dead_letters(
-    queue: sqs.Queue, *, to: sqs.Queue, stage: OncelySettings, max_bytes: int
-) -> sqs.Queue:
-    """Set what Oncely needs of a team's queue: its redrive policy, and room for reject reasons."""
-    resource = _resource(queue)
-    resource.redrive_policy = {
-        "deadLetterTargetArn": to.queue_arn,
-        "maxReceiveCount": stage.max_receive_count,
-    }
-    resource.maximum_message_size = min(resource.maximum_message_size or max_bytes, max_bytes)
-    return queue
-
-
 def _worker_faults(function: lambda_.IFunction, scope: Construct) -> Iterator[str]:
     if not _is_of_stack(function, scope) or not isinstance(function, lambda_.Function):
         yield (
@@ -187,7 +174,8 @@ def _is_of_stack(resource: IConstruct, scope: Construct) -> bool:
     return Stack.of(resource).node.path == Stack.of(scope).node.path
 
 
-def _resource(queue: sqs.Queue) -> sqs.CfnQueue:
+def queue_resource(queue: sqs.Queue) -> sqs.CfnQueue:
+    """Return the resource of the template, for what the queue itself does not show."""
     resource = queue.node.default_child
     assert isinstance(resource, sqs.CfnQueue)  # noqa: S101  # for the type checker
     return resource

@@ -108,10 +108,15 @@ def _list_package(root: str) -> Iterator[tuple[str, Path]]:
 
 
 def _list_files(folder: Path, root: str) -> Iterator[tuple[str, Path]]:
+    for path in list_sources(folder):
+        yield (PurePath(root) / path.relative_to(folder)).as_posix(), path
+
+
+def list_sources(folder: Path) -> Iterator[Path]:
+    """List the files of a folder, without what tools wrote into it."""
     for path in sorted(folder.rglob("*")):
-        inside = path.relative_to(folder)
-        if path.is_file() and not _is_build_artifact(inside):
-            yield (PurePath(root) / inside).as_posix(), path
+        if path.is_file() and not _is_build_artifact(path.relative_to(folder)):
+            yield path
 
 
 def _is_build_artifact(path: Path) -> bool:
@@ -120,16 +125,13 @@ def _is_build_artifact(path: Path) -> bool:
     )
 
 
-def compile_for_lambda(folder: Path, *, runtime_path: str) -> bool:
+def compile_for_lambda(folder: Path, *, runtime_path: str) -> None:
     """Add bytecode to every source of a folder that Lambda mounts at `runtime_path`.
 
-    Returns False if no interpreter can compile for Lambda.
+    Without an interpreter that can compile for Lambda, it adds nothing.
     """
-    python = lambda_python()
-    if python is None:
-        return False
-    _compile(folder, python, runtime_path=runtime_path)
-    return True
+    if (python := lambda_python()) is not None:
+        _compile(folder, python, runtime_path=runtime_path)
 
 
 def _compile(folder: Path, python: Path, *, runtime_path: str) -> None:

@@ -3,16 +3,14 @@
 from typing import Final
 
 from aws_cdk import Size, TimeZone
-from aws_cdk import aws_iam as iam
 from aws_cdk import aws_scheduler as scheduler
-from aws_cdk import aws_scheduler_targets as targets
 from constructs import Construct
 
 from oncely.operate.daily_audit import STAGGER_MINUTES, WINDOW_DAYS
 from oncely.operate.job_index import BY_REFERENCE
 from oncely.operate.own_tables import JOBS
 from oncely_cdk import job_items
-from oncely_cdk.job_function import OncelyFunction
+from oncely_cdk.job_function import OncelyFunction, add_schedule
 from oncely_cdk.shared_resources import SharedResources
 
 # The most that Lambda allows, for about 200,000 payments a day.
@@ -56,32 +54,15 @@ class PaymentAudit(Construct):
         shared.archive.grant_read_history(self.audit)
         shared.archive.grant_audits(self.audit)
         shared.alerts.grant_publish(self.audit)
-        self._schedule()
-
-    def _schedule(self) -> None:
-        role = iam.Role(
-            self, "ScheduleRole", assumed_by=iam.ServicePrincipal("scheduler.amazonaws.com")
-        )
-        role.add_to_policy(
-            iam.PolicyStatement(
-                actions=["lambda:InvokeFunction"], resources=[self.audit.function.function_arn]
-            )
-        )
         # One invocation for each day, so that the time limit is one for a day, not for the window.
         minutes = (str(day * STAGGER_MINUTES) for day in range(WINDOW_DAYS))
-        scheduler.Schedule(
+        add_schedule(
             self,
             "Daily",
+            function=self.audit.function,
             description=f"Oncely: audit the payments of each of the last {WINDOW_DAYS} days",
             schedule=scheduler.ScheduleExpression.cron(
                 hour=HOUR_UTC, minute=",".join(minutes), time_zone=TimeZone.ETC_UTC
             ),
-            target=targets.LambdaInvoke(
-                self.audit.function,
-                input=scheduler.ScheduleTargetInput.from_object(
-                    {"scheduled_at": scheduler.ContextAttribute.scheduled_time}
-                ),
-                # Without this, the target would permit every version of the function.
-                role=role.without_policy_updates(),
-            ),
+            event={"scheduled_at": scheduler.ContextAttribute.scheduled_time},
         )

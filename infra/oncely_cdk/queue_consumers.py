@@ -9,12 +9,9 @@ from oncely_cdk import job_items
 from oncely_cdk.job_function import OncelyFunction
 from oncely_cdk.shared_resources import SharedResources
 
-BATCH_SIZE: Final = 10
 # One alert per batch, so that thousands of dead letters do not send thousands of emails.
 DEAD_LETTER_BATCH_SIZE: Final = 100
 BATCHING_WINDOW: Final = Duration.minutes(1)
-# The minimum that Lambda accepts; neither consumer is urgent.
-MAX_CONCURRENCY: Final = 2
 
 
 class DeadLetterConsumer(Construct):
@@ -46,7 +43,6 @@ class DeadLetterConsumer(Construct):
         self.consumer.add_queue_source(
             queues.dead_letters,
             batch_size=DEAD_LETTER_BATCH_SIZE,
-            max_concurrency=MAX_CONCURRENCY,
             batching_window=BATCHING_WINDOW,
         )
 
@@ -68,6 +64,4 @@ class RejectConsumer(Construct):
             },
         )
         shared.archive.grant_write_rejects(self.consumer)
-        self.consumer.add_queue_source(
-            shared.queues.rejects, batch_size=BATCH_SIZE, max_concurrency=MAX_CONCURRENCY
-        )
+        self.consumer.add_queue_source(shared.queues.rejects)

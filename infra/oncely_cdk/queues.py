@@ -11,7 +11,7 @@ from oncely.contracts.message import MAX_MESSAGE_BYTES
 from oncely.contracts.settings import pascal_case, queue_env_var
 from oncely_cdk.encryption_keys import EncryptionKeys
 from oncely_cdk.nag import acknowledge
-from oncely_cdk.own_resources import OwnResources, redirect_dead_letters
+from oncely_cdk.own_resources import OwnResources, queue_resource
 from oncely_cdk.stages import DEAD_LETTER_RETENTION_DAYS, OncelySettings
 
 # SQS counts a reject's body and its reason. Limiting incoming messages leaves room for the reason;
@@ -33,9 +33,10 @@ class Queues(Construct):
     ) -> None:
         super().__init__(scope, id_)
         self._stage = stage
-        kept = Duration.days(DEAD_LETTER_RETENTION_DAYS)
-        self.dead_letters = self._queue("DeadLetters", retention=kept)
-        self.rejects = self._queue("Rejects", retention=kept)
+        self.dead_letters, self.rejects = (
+            create_queue(self, id_, stage=stage, days=DEAD_LETTER_RETENTION_DAYS)
+            for id_ in ("DeadLetters", "Rejects")
+        )
         acknowledge(
             self.rejects,
             "SQS3",
@@ -55,9 +56,11 @@ class Queues(Construct):
         return [self.by_name[name].queue_arn for name in wanted]
 
     def _job_queue(self, name: str) -> sqs.Queue:
-        return self._queue(
+        return create_queue(
+            self,
             pascal_case(name),
-            retention=Duration.days(self._stage.queue_retention_days),
+            stage=self._stage,
+            days=self._stage.queue_retention_days,
             max_bytes=MAX_QUEUE_MESSAGE_BYTES,
             dead_letters=sqs.DeadLetterQueue(
                 queue=self.dead_letters, max_receive_count=self._stage.max_receive_count
@@ -65,27 +68,36 @@ class Queues(Construct):
         )
 
     def _adopt(self, queue: sqs.Queue) -> sqs.Queue:
+        """Give a team's queue its redrive policy, and room for the reasons of rejects."""
         if queue.encryption_master_key is not None:
             EncryptionKeys.of(self).add(queue.encryption_master_key.key_arn, queue.queue_arn)
-        return redirect_dead_letters(
-            queue, to=self.dead_letters, stage=self._stage, max_bytes=MAX_QUEUE_MESSAGE_BYTES
-        )
+        resource = queue_resource(queue)
+        resource.redrive_policy = {
+            "deadLetterTargetArn": self.dead_letters.queue_arn,
+            "maxReceiveCount": self._stage.max_receive_count,
+        }
+        max_bytes = MAX_QUEUE_MESSAGE_BYTES
+        resource.maximum_message_size = min(resource.maximum_message_size or max_bytes, max_bytes)
+        return queue
 
-    def _queue(
-        self,
-        id_: str,
-        *,
-        retention: Duration,
-        max_bytes: int | None = None,
-        dead_letters: sqs.DeadLetterQueue | None = None,
-    ) -> sqs.Queue:
-        return sqs.Queue(
-            self,
-            id_,
-            encryption=sqs.QueueEncryption.SQS_MANAGED,
-            enforce_ssl=self._stage.tls_only,
-            visibility_timeout=Duration.seconds(self._stage.visibility_timeout_seconds),
-            retention_period=retention,
-            max_message_size_bytes=max_bytes,
-            dead_letter_queue=dead_letters,
-        )
+
+def create_queue(
+    scope: Construct,
+    id_: str,
+    *,
+    stage: OncelySettings,
+    days: int,
+    max_bytes: int | None = None,
+    dead_letters: sqs.DeadLetterQueue | None = None,
+) -> sqs.Queue:
+    """Create an encrypted queue that keeps messages for so many days."""
+    return sqs.Queue(
+        scope,
+        id_,
+        encryption=sqs.QueueEncryption.SQS_MANAGED,
+        enforce_ssl=stage.tls_only,
+        visibility_timeout=Duration.seconds(stage.visibility_timeout_seconds),
+        retention_period=Duration.days(days),
+        max_message_size_bytes=max_bytes,
+        dead_letter_queue=dead_letters,
+    )

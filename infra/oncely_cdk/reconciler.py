@@ -5,13 +5,12 @@ import json
 from aws_cdk import ArnFormat, Duration, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_scheduler as scheduler
-from aws_cdk import aws_scheduler_targets as targets
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
 from oncely.operate.own_tables import DUE_INDEX, GATES, JOBS
 from oncely_cdk import job_items
-from oncely_cdk.job_function import OncelyFunction, create_log_group
+from oncely_cdk.job_function import OncelyFunction, add_schedule, create_log_group
 from oncely_cdk.nag import acknowledge
 from oncely_cdk.reconciler_machine import FIND, FINISH, RESOLVE, definition
 from oncely_cdk.shared_resources import SharedResources
@@ -34,30 +33,14 @@ class ReconcilerConstruct(Construct):
         self.resolve = self._resolve(shared)
         self.finish = self._finish(shared)
         self.machine = self._machine(shared)
-        self._schedule()
-
-    def _schedule(self) -> None:
-        role = iam.Role(
-            self, "ScheduleRole", assumed_by=iam.ServicePrincipal("scheduler.amazonaws.com")
-        )
-        role.add_to_policy(
-            iam.PolicyStatement(
-                actions=["lambda:InvokeFunction"], resources=[self.find.function.function_arn]
-            )
-        )
-        scheduler.Schedule(
+        add_schedule(
             self,
             "Interval",
+            function=self.find.function,
             description="Oncely: check for due jobs",
             schedule=scheduler.ScheduleExpression.rate(Duration.minutes(1)),
-            target=targets.LambdaInvoke(
-                self.find.function,
-                input=scheduler.ScheduleTargetInput.from_object({}),
-                # The next invocation does the same.
-                retry_attempts=0,
-                # Without this, the target would permit every version of the function.
-                role=role.without_policy_updates(),
-            ),
+            event={},
+            retry_attempts=0,  # the next invocation does the same
         )
 
     def _find(self, shared: SharedResources) -> OncelyFunction:

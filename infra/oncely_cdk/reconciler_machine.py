@@ -1,6 +1,6 @@
 """The reconciler's state machine in Amazon States Language."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 # Placeholders for the functions' ARNs, substituted at deployment.
@@ -113,16 +113,3 @@ def _invoke(function: str, parameters: Mapping[str, Any], **more: Any) -> State:
         "Retry": [dict(_RETRY)],
         **more,
     }
-
-
-def find_undefined_states(machine: Mapping[str, Any]) -> Iterator[str]:
-    """Find states that are referenced but not defined. The local engine accepts such a machine."""
-    states: Mapping[str, State] = machine["States"]
-    wanted = [machine["StartAt"]]
-    for state in states.values():
-        wanted += [state[name] for name in ("Next", "Default") if name in state]
-        branches = (*state.get("Choices", ()), *state.get("Catch", ()))
-        wanted += [branch["Next"] for branch in branches]
-        if "ItemProcessor" in state:
-            yield from find_undefined_states(state["ItemProcessor"])
-    yield from sorted(set(wanted) - set(states))

@@ -4,7 +4,6 @@ import json
 from datetime import timedelta
 from typing import Final
 
-from aws_cdk import Duration
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
@@ -15,6 +14,7 @@ from oncely.operate.own_tables import JOBS
 from oncely_cdk import job_items
 from oncely_cdk.job_function import OncelyFunction
 from oncely_cdk.nag import acknowledge
+from oncely_cdk.queues import create_queue
 from oncely_cdk.shared_resources import SharedResources
 from oncely_cdk.stages import DEAD_LETTER_RETENTION_DAYS
 
@@ -34,8 +34,6 @@ HISTORY_MAX_RECORD_AGE: Final = timedelta(hours=22)
 # Enough to read, compress and write a batch of 10,000 rows. An erasure waits as long.
 HISTORY_TIMEOUT_SECONDS: Final = int(ARCHIVER_TIMEOUT.total_seconds())
 HISTORY_MEMORY_MB: Final = 512
-GAPS_BATCH_SIZE: Final = 10
-GAPS_CONCURRENCY: Final = 2  # the minimum that Lambda accepts
 
 _Mapping = lambda_.CfnEventSourceMapping
 
@@ -109,25 +107,12 @@ class StreamHistory(Construct):
             max_retries=HISTORY_MAX_RETRIES,
             max_age=HISTORY_MAX_RECORD_AGE,
         )
-        self.writer.add_queue_source(
-            self.gaps,
-            batch_size=GAPS_BATCH_SIZE,
-            max_concurrency=GAPS_CONCURRENCY,
-            hands_back=False,
-        )
+        self.writer.add_queue_source(self.gaps, hands_back=False)
 
 
 def _failure_queue(scope: Construct, id_: str, *, shared: SharedResources) -> sqs.Queue:
     """The queue to which Lambda reports the stream records that it dropped."""
-    stage = shared.stage
-    queue = sqs.Queue(
-        scope,
-        id_,
-        encryption=sqs.QueueEncryption.SQS_MANAGED,
-        enforce_ssl=stage.tls_only,
-        visibility_timeout=Duration.seconds(stage.visibility_timeout_seconds),
-        retention_period=Duration.days(DEAD_LETTER_RETENTION_DAYS),
-    )
+    queue = create_queue(scope, id_, stage=shared.stage, days=DEAD_LETTER_RETENTION_DAYS)
     acknowledge(
         queue, "SQS3", "It is itself a dead letter queue: it holds positions in the stream."
     )
@@ -146,7 +131,7 @@ def _read_stream(
     pattern: str | None = None,
 ) -> None:
     """Invoke a function with the stream's records, starting at the oldest."""
-    stream = shared.tables.jobs.table_stream_arn
+    stream = shared.tables.by_name[JOBS].table_stream_arn
     if stream is None:
         raise ValueError("the job table has no stream")
     # Lambda reads the stream and reports dropped records with this function's role.

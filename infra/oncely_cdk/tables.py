@@ -52,10 +52,6 @@ class Tables(Construct):
         """The tables that the stack creates, by short name."""
         return frozenset(self.by_name) - set(self._given) - set(self._existing_names)
 
-    @property
-    def jobs(self) -> dynamodb.ITable:
-        return self.by_name[JOBS]
-
     def arn(self, name: str) -> str:
         return self.by_name[name].table_arn
 

@@ -100,17 +100,12 @@ class WorkerKiller:
                 self.kills += 1
 
 
-class PendingEffectResolver:
-    """Completes pending effects after a delay, as a bank decides a payment."""
-
-    def __init__(self, sandbox: Sandbox) -> None:
-        self._sandbox = sandbox
-
-    def run(self, stop: threading.Event) -> None:
-        while not stop.wait(1.0):
-            moment = self._sandbox.options.clock() - PENDING_TIME
-            for provider in self._sandbox.providers.values():
-                provider.complete_pending_since(moment)
+def complete_pending_effects(sandbox: Sandbox, stop: threading.Event) -> None:
+    """Complete pending effects after a delay, as a bank decides a payment."""
+    while not stop.wait(1.0):
+        moment = sandbox.options.clock() - PENDING_TIME
+        for provider in sandbox.providers.values():
+            provider.complete_pending_since(moment)
 
 
 class SweepTrigger:

@@ -8,25 +8,26 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
+import typer
 from rich.console import Console
 from rich.live import Live
 
 from oncely.cli.errors import CommandError
-from oncely.core.job_row import CLOCK_SKEW
 from oncely.core.lifecycle import UNRESOLVED, Event, Status
+from oncely_cdk.guardrails import lease_seconds
 from oncely_local import chaos
 from oncely_local.account import LocalAccount
-from oncely_local.demo_report import DemoReport, DemoSnapshot, RunStats, render_line, render_tables
-from oncely_local.deploy import DeployError
-from oncely_local.engine import EngineError
-from oncely_local.local import advertised, run_until_interrupted
+from oncely_local.demo_report import DemoReport, DemoSnapshot, render_line, render_tables
+from oncely_local.local import run_until_interrupted
 from oncely_local.logs import LogCounts, LogStream, count_timeouts
-from oncely_local.observer import Observer
+from oncely_local.observer import LedgerTotals, Observer
 from oncely_local.processes import memory_usage
 from oncely_local.project import local_project
+from oncely_local.redeploy import advertised
 from oncely_local.sample_data import create_sample_users
 from oncely_local.stack import LocalStack, interrupt_on_signals, running_stack
 from oncely_local.traffic import Traffic
@@ -56,14 +57,20 @@ BackgroundTask = Callable[[threading.Event], None]
 
 
 def demo(
+    jobs: Annotated[int, typer.Option(min=1, help="Approximate number of jobs.")] = 300,
+    seed: Annotated[int, typer.Option(help="Seed for the messages, faults and kills.")] = 1,
+    faults: Annotated[
+        chaos.FaultLevel, typer.Option(help="How many faults to inject.")
+    ] = chaos.FaultLevel.SOME,
     *,
-    jobs: int = 300,
-    seed: int = 1,
-    faults: str = "some",
-    keep_running: bool = False,
-    ignore_idempotency_keys: bool = False,
-) -> int:
-    """Run the demo and print its report. Returns 1 if a guarantee was violated or it failed."""
+    keep_running: Annotated[
+        bool, typer.Option("--keep", help="Keep the stack running after the report.")
+    ] = False,
+    ignore_idempotency_keys: Annotated[
+        bool, typer.Option("--ignore-keys", help="Make the provider ignore idempotency keys.")
+    ] = False,
+) -> None:
+    """Run jobs under injected faults. Exits with code 1 if a guarantee was violated."""
     console = Console()
     try:
         with interrupt_on_signals(), contextlib.ExitStack() as exit_stack:
@@ -75,7 +82,7 @@ def demo(
                     seed=seed,
                 )
                 stack = exit_stack.enter_context(steps)
-                run = _prepare_run(stack, jobs=jobs, seed=seed, level=chaos.FaultLevel(faults))
+                run = _prepare_run(stack, jobs=jobs, seed=seed, level=faults)
             exit_stack.enter_context(advertised(stack))
             report = run.run(console)
             console.print(report.render())
@@ -84,12 +91,9 @@ def demo(
                 with contextlib.suppress(KeyboardInterrupt):
                     create_sample_users(stack)
                     run_until_interrupted(console, stack, order=FIRST_ORDER)
-            return code
     except KeyboardInterrupt:
-        return _INTERRUPTED_EXIT_CODE
-    except (CommandError, DeployError, EngineError) as error:
-        console.print(str(error), markup=False)
-        return 1
+        code = _INTERRUPTED_EXIT_CODE
+    raise typer.Exit(code)
 
 
 def _prepare_run(stack: LocalStack, *, jobs: int, seed: int, level: chaos.FaultLevel) -> "DemoRun":
@@ -102,21 +106,16 @@ def _prepare_run(stack: LocalStack, *, jobs: int, seed: int, level: chaos.FaultL
         workload = project_workload(stack.project, jobs=jobs, seed=seed)
     if not workload.jobs:
         raise CommandError("The project has no messages for the demo. Add `messages` to local.py.")
-    run = DemoRun(stack, workload, killer)
-    run.prepare()
     queues = (*stack.project.queue_outputs.values(), "DeadLetterQueueUrl", "RejectsQueueUrl")
     shorten_visibility(stack.account, [stack.outputs[one] for one in queues])
-    return run
+    return DemoRun(stack, workload, killer)
 
 
 def shorten_visibility(account: LocalAccount, queue_urls: Iterable[str]) -> None:
     """Redeliver the messages of killed workers soon after the lease, not after 6 timeouts."""
     project = local_project()
     timeout = project.settings.worker_timeout_seconds
-    longest_request = max(
-        policy.profile.request_timeout for one in project.jobs for policy in one.all_policies()
-    )
-    lease = timeout + (longest_request + CLOCK_SKEW).total_seconds()
+    lease = lease_seconds(project.jobs, worker_timeout_seconds=timeout)
     visibility = str(int(lease) + _LEASE_MARGIN_SECONDS)
     for url in queue_urls:
         account.client("sqs").set_queue_attributes(
@@ -143,17 +142,23 @@ class DemoRun:
         self._statuses: Counter[Status] = Counter()
         self._paused: list[str] = []
 
-    def prepare(self) -> None:
-        self._traffic.prepare()
-
     def run(self, console: Console) -> DemoReport:
-        resolver = chaos.PendingEffectResolver(self._stack.sandbox)
-        parts = (self._traffic.run, self._sweep_trigger.run, resolver.run)
+        self._traffic.prepare()
+        decide_payments = partial(chaos.complete_pending_effects, self._stack.sandbox)
+        parts = (self._traffic.run, self._sweep_trigger.run, decide_payments)
         with _run_in_threads(parts), _run_in_threads([self._killer.run], stop=self._calm):
             view = self._poll_until_done(console)
         self._log_counts.add(self._logs.poll())
-        state, stats = self._observer.final_state(self._workload), self._run_stats(view)
-        return DemoReport(state, evaluate(state), self._log_counts, view.ledger_totals, stats)
+        state, p90_count = self._observer.final_state(self._workload), 0.9 * view.ended
+        return DemoReport(
+            final_state=state,
+            verdict=evaluate(state),
+            log_counts=self._log_counts,
+            last=view,
+            timeouts=count_timeouts(self._stack.engine.log),
+            p90_seconds=next((at for at, ended in self._ended_counts if ended >= p90_count), 0.0),
+            peak_memory_bytes=self._peak_memory,
+        )
 
     def _poll_until_done(self, console: Console) -> DemoSnapshot:
         began = time.monotonic()
@@ -176,12 +181,13 @@ class DemoRun:
             sent=self._traffic.sent,
             kills=self._killer.kills,
             sweeps=self._sweep_trigger.sweeps,
-            memory_bytes=self._memory(),
+            memory_bytes=memory_usage(os.getpid()),  # includes the engine and its workers
             depths=self._observer.depths(),
             jobs=self._observer.jobs(),
-            ledger_totals=self._observer.ledger_totals(),
+            ledger_totals=LedgerTotals.from_sandbox(self._stack.sandbox),
         )
         self._log_counts.add(self._logs.poll())
+        self._peak_memory = max(self._peak_memory, view.memory_bytes)
         self._ended_counts.append((seconds, view.ended))
         if self._traffic.done.is_set() and not view.waiting:
             # Everything was sent: stop injecting faults.
@@ -229,23 +235,6 @@ class DemoRun:
         # Jobs whose lookup failed under faults are due again only minutes later.
         unknown = (key for key, job in jobs.items() if job.status.allows(Event.RECHECK))
         self._sweep_trigger.request_sweep(unknown)
-
-    def _memory(self) -> int:
-        now = memory_usage(os.getpid())  # includes the engine and its workers
-        self._peak_memory = max(self._peak_memory, now)
-        return now
-
-    def _run_stats(self, view: DemoSnapshot) -> RunStats:
-        p90_count = 0.9 * view.ended
-        return RunStats(
-            sent=self._traffic.sent,
-            kills=self._killer.kills,
-            timeouts=count_timeouts(self._stack.engine.log),
-            sweeps=self._sweep_trigger.sweeps,
-            seconds=view.seconds,
-            p90_seconds=next((at for at, ended in self._ended_counts if ended >= p90_count), 0.0),
-            peak_memory_bytes=self._peak_memory,
-        )
 
 
 @contextlib.contextmanager

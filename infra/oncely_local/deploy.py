@@ -11,7 +11,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
-from oncely_cdk.paths import FUNCTIONS, REPOSITORY
+from oncely.cli.errors import CommandError
+from oncely_cdk.packaging import digest_files, list_sources
+from oncely_cdk.paths import FUNCTIONS, PACKAGE, REPOSITORY
 from oncely_cdk.stage_file import IDENTITY_OUTPUT
 from oncely_cdk.stages import ENGINE_ADDRESS, PROVIDERS_ADDRESS
 from oncely_local.account import LocalAccount
@@ -23,15 +25,14 @@ _INFRA: Final = REPOSITORY / "infra"
 _LOCAL: Final = _INFRA / "oncely_local"  # not part of the stack
 # The stack derives queues, tables, variables, timeouts and statuses from these.
 _DERIVED_FROM: Final = (
-    *("jobs", "providers", "contract.py", "job_names.py", "registry.py", "resources.py"),
-    *("settings.py", "telemetry.py", "core/lifecycle.py", "core/profiles.py"),
+    *("contracts", "jobs", "plugins", "providers", "aws/alarm_description.py", "aws/signals.py"),
+    *("core/lifecycle.py", "core/outcomes.py", "core/profiles.py", "operate/own_tables.py"),
 )
-_BUILD_ARTIFACTS: Final = frozenset({"__pycache__", ".DS_Store"})
 # Of a team's project: what tools write, and what no synthesis reads.
 _NOT_SOURCES: Final = frozenset({"__pycache__", "cdk.out", "node_modules", "tests"})
 
 
-class DeployError(Exception):
+class DeployError(CommandError):
     """The CDK CLI failed. The message is its output."""
 
 
@@ -94,15 +95,15 @@ def bootstrap(url: str, assembly: Path) -> None:
     LocalAccount(url).client("s3").delete_bucket_policy(Bucket=bucket)
 
 
-def deploy(url: str, assembly: Path, *, providers: str) -> str:
-    """Deploy the assembly to the engine at `url`. Returns the CLI's output."""
+def deploy(url: str, assembly: Path, *, providers: str) -> LocalAccount:
+    """Deploy the assembly to the engine at `url`. Returns the account with its stack."""
     addresses = {ENGINE_ADDRESS: url, PROVIDERS_ADDRESS: providers}
     parameters = [f"--parameters={name}={value}" for name, value in addresses.items()]
     unattended = ("--app", str(assembly), "--require-approval", "never")
-    name = stack_name(assembly)
-    output = run_cdk(aws_environment(url), "deploy", name, *unattended, *parameters)
-    LocalAccount(url, name).protect_jobs()
-    return output
+    account = LocalAccount(url, stack_name(assembly))
+    run_cdk(aws_environment(url), "deploy", account.stack_name, *unattended, *parameters)
+    account.protect_jobs()
+    return account
 
 
 def synthesis_inputs() -> Iterator[Path]:
@@ -118,25 +119,26 @@ def stack_sources() -> Iterator[Path]:
         yield from _list_project(project.folder)
         return
     yield project.stage_file
-    yield from (path for path in _list_files(_INFRA) if not path.is_relative_to(_LOCAL))
-    yield from (path for name in _DERIVED_FROM for path in _list_files(FUNCTIONS / "oncely" / name))
+    yield from (path for path in list_sources(_INFRA) if not path.is_relative_to(_LOCAL))
+    derived_from = [PACKAGE / name for name in _DERIVED_FROM]
+    for path in list_sources(PACKAGE):
+        if any(path.is_relative_to(one) for one in derived_from):
+            yield path
     yield from (REPOSITORY / name for name in ("cdk.json", "package-lock.json"))
 
 
 def function_sources() -> Iterator[Path]:
     """The sources of the functions' code that can change alone."""
     if local_project().is_clone:
-        yield from _list_files(FUNCTIONS)
+        yield from list_sources(FUNCTIONS)
 
 
 def source_digest(files: Iterable[Path]) -> str:
     """Hash the contents of files, independent of the project's location, and the version."""
-    mark = hashlib.sha256(version("oncely").encode())
     folder = local_project().folder
-    for path in sorted(set(files)):
-        mark.update(f"\n{path.relative_to(folder)}\n".encode())
-        mark.update(hashlib.sha256(path.read_bytes()).digest())
-    return mark.hexdigest()[:16]
+    sources = {str(path.relative_to(folder)): path for path in files}
+    digests = f"{version('oncely')} {digest_files(sources, for_lambda=False)}"
+    return hashlib.sha256(digests.encode()).hexdigest()[:16]
 
 
 def _list_project(folder: Path) -> Iterator[Path]:
@@ -144,13 +146,3 @@ def _list_project(folder: Path) -> Iterator[Path]:
     for parent, folders, names in os.walk(folder):
         folders[:] = [one for one in folders if one not in _NOT_SOURCES and one[0] != "."]
         yield from (Path(parent) / name for name in names)
-
-
-def _list_files(root: Path) -> Iterator[Path]:
-    if root.is_file():
-        yield root
-        return
-    for path in sorted(root.rglob("*")):
-        is_built = path.suffix == ".pyc" or _BUILD_ARTIFACTS.intersection(path.parts)
-        if path.is_file() and not is_built:
-            yield path

@@ -13,9 +13,11 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Final, Self
+
+from oncely.cli.errors import CommandError
 
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
 ENGINE_ENVIRONMENT: Final = REPOSITORY / ".venv-engine"  # in this repository
@@ -39,7 +41,7 @@ TAIL_LINES: Final = 20
 SAVE_TIMEOUT_SECONDS: Final = 60.0
 
 
-class EngineError(Exception):
+class EngineError(CommandError):
     """The engine did not start, or is not installed."""
 
 
@@ -78,7 +80,7 @@ def aws_environment(url: str) -> dict[str, str]:
 
 
 class Engine:
-    """A running MiniStack, created by `start_engine` or `running_engine`."""
+    """A running MiniStack, created by `start_engine`. Stops at the end of a `with` block."""
 
     def __init__(
         self,
@@ -107,9 +109,6 @@ class Engine:
 
     def is_alive(self) -> bool:
         return self._process.poll() is None
-
-    def environment(self) -> dict[str, str]:
-        return aws_environment(self.url)
 
     def wait_until_ready(self) -> None:
         deadline = time.monotonic() + START_TIMEOUT_SECONDS
@@ -246,22 +245,6 @@ def start_engine(
         else:
             return engine
     raise taken
-
-
-@contextlib.contextmanager
-def running_engine(
-    log: Path,
-    *,
-    environment: Path = ENGINE_ENVIRONMENT,
-    settings: Mapping[str, str] | None = None,
-    pick_port: Callable[[], int] = free_port,
-    data: Path | None = None,
-) -> Iterator[Engine]:
-    """Run an engine for the length of a `with` block."""
-    with start_engine(
-        log, environment=environment, settings=settings, pick_port=pick_port, data=data
-    ) as engine:
-        yield engine
 
 
 def install_if_missing(environment: Path) -> None:

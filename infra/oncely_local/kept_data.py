@@ -65,18 +65,17 @@ class KeptData:
             )
         return self._new_ports() if taken else ports
 
-    def save(self, engine: Engine, sandbox: Sandbox) -> bool:
-        """Stop the engine, and save its data and the providers'. Returns False if that failed."""
+    def save(self, engine: Engine, sandbox: Sandbox) -> None:
+        """Stop the engine, and save its data and the providers'. Keeps nothing if that fails."""
         # A part of the data would contradict the rest.
         self._ledgers.unlink(missing_ok=True)
         if not engine.save_and_stop():
-            return False
+            return
         packed = BytesIO()
         _Pickler(packed).dump((sandbox.ledger, sandbox.providers))
         scratch = self._ledgers.with_suffix(".new")
         scratch.write_bytes(packed.getvalue())
         scratch.replace(self._ledgers)
-        return True
 
     def restore_providers(self, sandbox: Sandbox) -> None:
         try:

@@ -2,31 +2,28 @@
 
 import contextlib
 import json
-import os
 import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
+import typer
 from rich.console import Console
 
 from oncely import encode_message
 from oncely.cli.errors import CommandError
-from oncely.contracts.settings import pascal_case
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.testing.sandbox import FaultKind
 from oncely_local.account import LocalAccount
-from oncely_local.deploy import DeployError
 from oncely_local.engine import REGION, EngineError
 from oncely_local.kept_data import KeptData
 from oncely_local.logs import LogStream
 from oncely_local.metrics import MetricForwarder
-from oncely_local.project import local_project
-from oncely_local.redeploy import RunningStack, advertise, redeploy, source_digests
+from oncely_local.project import local_project, queue_output
+from oncely_local.redeploy import RunningStack, advertised, redeploy
 from oncely_local.sample_data import (
     FIRST_ORDER,
     SAMPLE_PASSWORD,
@@ -43,7 +40,6 @@ _REDEPLOY_KEY: Final = "r"
 _KEPT: Final = "The data is kept for the next start; --fresh deletes it."
 _NOT_KEPT: Final = "No data is kept."
 _STYLES: Final = {"ERROR": "red", "WARNING": "yellow"}
-_NOT_RUNNING: Final = "No local stack is running. Start one with `oncely local`."
 
 
 class LocalAction(StrEnum):
@@ -56,28 +52,46 @@ class LocalAction(StrEnum):
 
 
 def local(
-    action: str = "up", *, job_key: str = "", fresh: bool = False, data: Path | None = None
-) -> int:
-    """Run the stack, redeploy it, or follow its logs. Returns the exit code."""
+    action: Annotated[
+        LocalAction,
+        typer.Argument(help="up, or from another terminal: redeploy, logs, lose-response."),
+    ] = LocalAction.UP,
+    path: Annotated[
+        str, typer.Argument(help="Path pattern of the requests whose response is dropped.")
+    ] = "*",
+    job_key: Annotated[
+        str, typer.Option(help="Show only logs of job keys that contain this.")
+    ] = "",
+    times: Annotated[int, typer.Option(min=1, help="Number of responses to drop.")] = 1,
+    *,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Start over, without the data of earlier runs.")
+    ] = False,
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Folder for the ports and data to keep (default: .build/local/kept)."),
+    ] = None,
+) -> None:
+    """Run the stack until Ctrl-C. Press r + Enter to redeploy changed code."""
     # Print logs unchanged: `:secret:` is not an emoji.
     console = Console(highlight=False, emoji=False)
-    match LocalAction(action):
+    match action:
         case LocalAction.UP:
             kept = KeptData(data or local_project().kept_folder)
-            return _start(console, job_key, kept, fresh=fresh)
+            _start(console, job_key, kept, fresh=fresh)
         case LocalAction.REDEPLOY:
-            return redeploy_running(console)
+            redeploy_running(console)
         case LocalAction.LOGS:
-            return follow_logs(console, job_key=job_key)
+            follow_logs(console, job_key=job_key)
         case LocalAction.LOSE_RESPONSE:
-            return lose_response()
+            lose_response(console, path=path, times=times)
 
 
-def _start(console: Console, job_key: str, kept: KeptData, *, fresh: bool) -> int:
+def _start(console: Console, job_key: str, kept: KeptData, *, fresh: bool) -> None:
     if there := RunningStack.find():
         where = f"{there.endpoint} (process {there.pid})"
         console.print(f"The local stack is already running at {where}.")
-        return _ALREADY_RUNNING_EXIT_CODE
+        raise typer.Exit(_ALREADY_RUNNING_EXIT_CODE)
     if fresh or not kept.is_complete:
         kept.delete()
     try:
@@ -89,99 +103,62 @@ def _start(console: Console, job_key: str, kept: KeptData, *, fresh: bool) -> in
                     write_sample_data(stack)
                     create_sample_users(stack)
             try:
-                run_until_interrupted(console, stack, order=str(FIRST_ORDER), job_key=job_key)
+                with advertised(stack):
+                    run_until_interrupted(console, stack, order=str(FIRST_ORDER), job_key=job_key)
             except KeyboardInterrupt:
                 console.print("Stopping, and saving the data…")
                 kept.save(stack.engine, stack.sandbox)
                 raise
     except KeyboardInterrupt:
         console.print(f"Stopped. {_KEPT if kept.is_complete else _NOT_KEPT}")
-        return 0
-    except (CommandError, DeployError, EngineError) as error:
-        console.print(str(error), markup=False)
-    return 1
 
 
 def run_until_interrupted(
     console: Console, stack: LocalStack, *, order: str, job_key: str = ""
 ) -> None:
-    """Make the stack findable and print its logs until Ctrl-C. The printed examples use `order`."""
-    with advertised(stack):
-        console.print(connection_info(stack, order=order), markup=False, soft_wrap=True)
-        redeploy_requested = threading.Event()
-        threading.Thread(target=_watch_stdin, args=(redeploy_requested,), daemon=True).start()
-        metrics = MetricForwarder(stack.account)
-        # The engine keeps logs, too. Those of an earlier start were printed and counted then.
-        start_ms = int(time.time() * 1000) if stack.is_restored else 0
-        logs = LogStream(stack.account, on_metrics=metrics.add, start_ms=start_ms)
-        while stack.engine.is_alive():
-            _print_logs(console, logs, job_key)
-            metrics.flush()
-            if redeploy_requested.wait(_POLL_SECONDS):
-                redeploy_requested.clear()
+    """Print the stack's addresses and its logs until Ctrl-C. The printed examples use `order`."""
+    console.print(connection_info(stack, order=order), markup=False, soft_wrap=True)
+    redeploy_requested = threading.Event()
+    threading.Thread(target=_watch_stdin, args=(redeploy_requested,), daemon=True).start()
+    metrics = MetricForwarder(stack.account)
+    # The engine keeps logs, too. Those of an earlier start were printed and counted then.
+    start_ms = int(time.time() * 1000) if stack.is_restored else 0
+    logs = LogStream(stack.account, on_metrics=metrics.add, start_ms=start_ms)
+    while stack.engine.is_alive():
+        _print_logs(console, logs, job_key)
+        metrics.flush()
+        if redeploy_requested.wait(_POLL_SECONDS):
+            redeploy_requested.clear()
+            try:
                 redeploy_running(console)
+            except CommandError as error:
+                console.print(error.message, markup=False)
     raise EngineError(f"The local AWS exited unexpectedly. See {stack.engine.log}")
 
 
-@contextlib.contextmanager
-def advertised(stack: LocalStack) -> Iterator[None]:
-    """Make `oncely … --local` find the stack, unless it finds that of another process."""
-    there = RunningStack.find()
-    if there is not None and there.pid != os.getpid():
-        yield
-        return
-    code, shape = source_digests()
-    running = RunningStack(
-        pid=os.getpid(),
-        endpoint=stack.engine.url,
-        providers=stack.sandbox.url,
-        outputs=stack.outputs,
-        code=code,
-        shape=shape,
-        stack=stack.account.stack_name,
-    )
-    with advertise(running):
-        yield
-
-
-def redeploy_running(console: Console) -> int:
-    """Redeploy what changed to the running stack. Returns 1 if that failed."""
-    if (running := RunningStack.find()) is None:
-        console.print(_NOT_RUNNING)
-        return 1
+def redeploy_running(console: Console) -> None:
+    """Redeploy what changed to the running stack."""
     began = time.monotonic()
-    try:
-        after, done = redeploy(running)
-    except DeployError as error:
-        console.print(str(error), markup=False)
-        return 1
+    after, done = redeploy(_running_stack())
     after.write()
     console.print(f"{done} ({time.monotonic() - began:.1f} s)")
-    return 0
 
 
-def follow_logs(console: Console, *, job_key: str) -> int:
+def follow_logs(console: Console, *, job_key: str) -> None:
     """Print the logs of the running stack until it ends."""
-    if (running := RunningStack.find()) is None:
-        console.print(_NOT_RUNNING)
-        return 1
+    running = _running_stack()
     logs = LogStream(LocalAccount(running.endpoint, running.stack))
     with contextlib.suppress(KeyboardInterrupt):
         while RunningStack.find() == running:
             _print_logs(console, logs, job_key)
             time.sleep(_POLL_SECONDS)
-    return 0
 
 
-def lose_response(*, path: str = "*", times: int = 1) -> int:
+def lose_response(console: Console, *, path: str, times: int) -> None:
     """Let the provider sandbox execute the next matching requests and drop their responses."""
-    console = Console(highlight=False, emoji=False)
-    if (running := RunningStack.find()) is None:
-        console.print(_NOT_RUNNING)
-        return 1
     fault = {"kind": FaultKind.ACCEPT_THEN_DROP, "path": path, "times": times}
     request = urllib.request.Request(  # noqa: S310  # the sandbox on this machine
-        f"{running.providers}/_sandbox/faults",
+        f"{_running_stack().providers}/_sandbox/faults",
         data=json.dumps(fault).encode(),
         headers={"Content-Type": "application/json"},
     )
@@ -190,7 +167,12 @@ def lose_response(*, path: str = "*", times: int = 1) -> int:
     what = "The next request" if times == 1 else f"The next {times} requests"
     said = f"{what} to {path}: executed by the provider, and the response is lost."
     console.print(said, markup=False, soft_wrap=True)
-    return 0
+
+
+def _running_stack() -> RunningStack:
+    if (running := RunningStack.find()) is None:
+        raise CommandError("No local stack is running. Start one with `oncely local`.")
+    return running
 
 
 def _watch_stdin(redeploy_requested: threading.Event) -> None:
@@ -217,7 +199,7 @@ def connection_info(stack: LocalStack, *, order: str) -> str:
         contract = PaymentCharge
         message = PaymentCharge.message(job="payment.charge", v=1, order_id=order)
     body = encode_message(message.to_dict())
-    queue = outputs[f"{pascal_case(contract.resources.queue)}QueueUrl"]
+    queue = outputs[queue_output(contract)]
     row = f'{{"job_key": {{"S": "{contract.key(message)}"}}}}'
     subject = contract.subject(message) or contract.key(message)
     users = " or ".join(f"{name} ({group})" for group, name in SAMPLE_USERS.items())

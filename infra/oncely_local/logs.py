@@ -129,11 +129,9 @@ class LogCounts:
 
     deliveries: int = 0  # messages that a worker processed
     redelivered: int = 0  # of these, second and later deliveries
-    duplicates_by_reason: Counter[str] = field(default_factory=Counter)
+    duplicates: Counter[str] = field(default_factory=Counter)  # by reason
     rejected: int = 0
     resolved: int = 0  # jobs whose status the reconciler changed
-    dead_letters: int = 0
-    errors: int = 0
 
     def add(self, lines: Iterable[LogLine]) -> None:
         for line in lines:
@@ -141,20 +139,13 @@ class LogCounts:
                 self._add_delivery(line)
             elif line.event == "job resolved":
                 self.resolved += line.fields.get("old") != line.fields.get("new")
-            elif line.event == "dead letter":
-                self.dead_letters += 1
-
-    @property
-    def duplicates(self) -> int:
-        return self.duplicates_by_reason.total()
 
     def _add_delivery(self, line: LogLine) -> None:
         self.deliveries += 1
         self.redelivered += int(line.fields["receives"]) > 1
         self.rejected += line.fields.get("reply") == "Reject"
-        self.errors += line.event == "message not processed"
         if how := line.fields.get("deduplication"):
-            self.duplicates_by_reason[how] += 1
+            self.duplicates[how] += 1
 
 
 def count_timeouts(log: Path) -> int:

@@ -85,9 +85,6 @@ class Observer:
         pauses = GateTable(client, self.stack.outputs["GatesTableName"]).read().pauses
         return [one.target for one in pauses.values() if one.current is not None]
 
-    def ledger_totals(self) -> LedgerTotals:
-        return LedgerTotals.from_sandbox(self.stack.sandbox)
-
     def jobs(self) -> dict[str, JobSnapshot]:
         """All jobs, by key. Items without a status are not jobs."""
         rows = self._scan(
@@ -108,6 +105,7 @@ class Observer:
         return {job.key: job for job in seen}
 
     def final_state(self, workload: Workload) -> DemoFinalState:
+        archive = HistoryArchive(self._objects())
         state = DemoFinalState(
             requested=frozenset(workload.jobs),
             jobs=self.jobs(),
@@ -115,8 +113,8 @@ class Observer:
             with_effect=types_with_effect(self.stack.project.jobs),
             rejected=Counter(self.rejects()),
             invalid=frozenset(one.body for one in workload.invalid),
-            history=self.history(),
-            broken_rules=self.broken_rules(),
+            history={key: line.status for key, line in archive.newest().items()},
+            broken_rules=tuple(str(one) for one in verify_history(archive.lines())),
         )
         if not self.stack.project.is_clone:
             return state
@@ -126,12 +124,6 @@ class Observer:
             imported=self._values("RecordsTableName", "source_id", source=CRM),
             to_import=frozenset(str(n) for n in range(1, workload.contacts + 1)),
         )
-
-    def history(self) -> dict[str, str | None]:
-        return {key: line.status for key, line in HistoryArchive(self._objects()).newest().items()}
-
-    def broken_rules(self) -> tuple[str, ...]:
-        return tuple(str(one) for one in verify_history(HistoryArchive(self._objects()).lines()))
 
     def _objects(self) -> S3Objects:
         bucket = self.stack.outputs["ArchiveBucketName"]

@@ -75,8 +75,12 @@ class LocalProject:
     @property
     def queue_outputs(self) -> dict[str, str]:
         """The outputs with the URLs of the jobs' queues, by short name."""
-        queues = dict.fromkeys(one.resources.queue for one in self.jobs)
-        return {name: f"{pascal_case(name)}QueueUrl" for name in queues}
+        return {one.resources.queue: queue_output(one) for one in self.jobs}
+
+
+def queue_output(contract: type[AnyContract]) -> str:
+    """The output with the URL of a job's queue."""
+    return f"{pascal_case(contract.resources.queue)}QueueUrl"
 
 
 @cache

@@ -7,21 +7,20 @@ import os
 import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from oncely_cdk.packaging import engine_files
-from oncely_local.account import STACK_NAME, LocalAccount
+from oncely_local.account import LocalAccount
 from oncely_local.deploy import (
     cached_assembly,
     deploy,
     function_sources,
     source_digest,
-    stack_name,
     stack_sources,
 )
 from oncely_local.engine import ACCOUNT, REGION
 from oncely_local.project import local_project
+from oncely_local.stack import LocalStack
 
 if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient
@@ -40,22 +39,21 @@ class RunningStack:
     outputs: Mapping[str, str]
     code: str  # digests of what is deployed
     shape: str
-    stack: str = STACK_NAME
+    stack: str
     region: str = REGION
     account: str = ACCOUNT
 
     @classmethod
-    def find(cls, file: Path | None = None) -> Self | None:
-        file = file or local_project().state_file
+    def find(cls) -> Self | None:
         try:
-            found = cls(**json.loads(file.read_text(encoding="utf-8")))
+            found = cls(**json.loads(local_project().state_file.read_text(encoding="utf-8")))
             os.kill(found.pid, 0)
         except (OSError, ValueError, TypeError):
             return None
         return found
 
-    def write(self, file: Path | None = None) -> None:
-        file = file or local_project().state_file
+    def write(self) -> None:
+        file = local_project().state_file
         file.parent.mkdir(parents=True, exist_ok=True)
         scratch = file.with_suffix(f".{os.getpid()}")
         scratch.write_text(json.dumps(asdict(self), indent=1), encoding="utf-8")
@@ -63,14 +61,26 @@ class RunningStack:
 
 
 @contextlib.contextmanager
-def advertise(running: RunningStack, file: Path | None = None) -> Iterator[None]:
-    """Make the stack findable for other processes while the block runs."""
-    file = file or local_project().state_file
-    running.write(file)
+def advertised(stack: LocalStack) -> Iterator[None]:
+    """Make `oncely … --local` find the stack, unless it finds that of another process."""
+    if RunningStack.find():
+        yield
+        return
+    code, shape = source_digests()
+    running = RunningStack(
+        pid=os.getpid(),
+        endpoint=stack.engine.url,
+        providers=stack.sandbox.url,
+        outputs=stack.outputs,
+        code=code,
+        shape=shape,
+        stack=stack.account.stack_name,
+    )
+    running.write()
     try:
         yield
     finally:
-        file.unlink(missing_ok=True)
+        local_project().state_file.unlink(missing_ok=True)
 
 
 def redeploy(running: RunningStack) -> tuple[RunningStack, str]:
@@ -78,9 +88,7 @@ def redeploy(running: RunningStack) -> tuple[RunningStack, str]:
     code, shape = source_digests()
     after = replace(running, code=code, shape=shape)
     if shape != running.shape:
-        assembly = cached_assembly()
-        deploy(running.endpoint, assembly, providers=running.providers)
-        account = LocalAccount(running.endpoint, stack_name(assembly))
+        account = deploy(running.endpoint, cached_assembly(), providers=running.providers)
         account.put_secrets(local_project().secrets)
         after = replace(after, outputs=account.outputs())
         return after, "The stack changed and was deployed with the CDK."

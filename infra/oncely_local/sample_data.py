@@ -21,8 +21,7 @@ _BATCH_SIZE: Final = 25  # DynamoDB's limit of one call
 
 def write_sample_data(stack: LocalStack) -> None:
     """Add the rows of the project: here, orders to pay, a refund request, and CRM contacts."""
-    for table, rows in stack.project.fixtures.rows.items():
-        put_rows(stack, f"{pascal_case(table)}TableName", rows)
+    put_rows(stack, stack.project.fixtures.rows)
     if not stack.project.is_clone:
         return
     orders = [
@@ -35,9 +34,8 @@ def write_sample_data(stack: LocalStack) -> None:
         )
         for number in range(FIRST_ORDER, FIRST_ORDER + _ORDERS)
     ]
-    put_rows(stack, "OrdersTableName", orders)
     request = refund_request(orders[0], "rma_1", amount=1000)
-    put_rows(stack, "RefundRequestsTableName", [request])
+    put_rows(stack, {"orders": orders, "refund_requests": [request]})
     stack.sandbox.providers[CRM].add_samples(_CONTACTS)
 
 
@@ -53,13 +51,15 @@ def create_sample_users(stack: LocalStack) -> None:
         cognito.admin_add_user_to_group(**user, GroupName=group)
 
 
-def put_rows(stack: LocalStack, table: str, rows: Iterable[SeedRow]) -> None:
-    """Write rows to the table in a stack output."""
-    requests = [{"PutRequest": {"Item": serialize_row(row)}} for row in rows]
+def put_rows(stack: LocalStack, rows_by_table: Mapping[str, Iterable[SeedRow]]) -> None:
+    """Write rows to tables, by the short names of these."""
     dynamodb = stack.account.client("dynamodb")
-    for first in range(0, len(requests), _BATCH_SIZE):
-        batch = requests[first : first + _BATCH_SIZE]
-        dynamodb.batch_write_item(RequestItems={stack.outputs[table]: batch})
+    for table, rows in rows_by_table.items():
+        name = stack.outputs[f"{pascal_case(table)}TableName"]
+        requests = [{"PutRequest": {"Item": serialize_row(row)}} for row in rows]
+        for first in range(0, len(requests), _BATCH_SIZE):
+            batch = requests[first : first + _BATCH_SIZE]
+            dynamodb.batch_write_item(RequestItems={name: batch})
 
 
 def serialize_row(row: Mapping[str, Any]) -> dict[str, Any]:

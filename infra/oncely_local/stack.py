@@ -1,17 +1,19 @@
-"""The local stack: the engine, the provider sandbox and the deployed stack."""
+"""The local stack: the engine, the provider sandbox with its events, and the deployed stack."""
 
 import contextlib
 import signal
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+from oncely.plugins.events import EventEnvelope, EventRule
+from oncely.plugins.provider import AnyProvider
 from oncely.testing.sandbox import Sandbox, SandboxOptions
 from oncely_local.account import LocalAccount
-from oncely_local.deploy import bootstrap, cached_assembly, deploy, stack_name
-from oncely_local.engine import Engine, free_port, install_if_missing, running_engine
-from oncely_local.event_delivery import event_delivery
+from oncely_local.deploy import bootstrap, cached_assembly, deploy
+from oncely_local.engine import ACCOUNT, Engine, free_port, install_if_missing, start_engine
 from oncely_local.kept_data import KeptData, LocalPorts
 from oncely_local.project import LocalProject, local_project
 
@@ -19,7 +21,8 @@ ENGINE_LOG: Final = Path("engine.log")
 # Sent when a terminal closes, and by process managers.
 _SIGNALS: Final = (signal.SIGHUP, signal.SIGTERM)
 
-ProgressCallback = Callable[[str], None]
+# Of what the stack creates for a provider. Only EventBridge compares it.
+LOCAL_NAME: Final = "local"
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,7 @@ class LocalStack:
 
 @contextlib.contextmanager
 def running_stack(
-    report_progress: ProgressCallback,
+    report_progress: Callable[[str], None],
     *,
     log: Path = ENGINE_LOG,  # in the project's build folder
     honors_idempotency_keys: bool = True,
@@ -63,7 +66,7 @@ def running_stack(
     with (
         sandbox,
         # Stops before the sandbox, so that no function sees the providers disappear.
-        running_engine(
+        start_engine(
             log,
             environment=project.engine_environment,
             pick_port=lambda: ports.engine or free_port(),
@@ -76,11 +79,56 @@ def running_stack(
             report_progress("bootstrapping the local account")
             bootstrap(engine.url, assembly)
         report_progress("deploying the stack")
-        deploy(engine.url, assembly, providers=sandbox.url)
-        account = LocalAccount(engine.url, stack_name(assembly))
+        account = deploy(engine.url, assembly, providers=sandbox.url)
         account.put_secrets(project.secrets)
         with event_delivery(sandbox, project, account):
             yield LocalStack(engine, sandbox, account, account.outputs(), project, is_restored)
+
+
+def envelope_for(rules: tuple[EventRule, ...], event: Mapping[str, Any]) -> str | None:
+    """The message that the first matching rule would send. Returns None if none matches."""
+    type_ = str(event.get("type"))
+    for rule in rules:
+        if type_ in rule.detail_types and (kept := rule.reduce(event)) is not None:
+            return EventEnvelope(
+                source=rule.source, account=ACCOUNT, detail_type=type_, detail=kept
+            ).to_body()
+    return None
+
+
+def deployed_rules(plugin: AnyProvider, project: LocalProject) -> tuple[EventRule, ...]:
+    """The rules of a provider's events, including those that need a resource of the stack."""
+    settings = project.settings.settings_of(plugin)
+    created = plugin.stack_resources(settings, name=LOCAL_NAME, event_bus="")
+    named = {one.setting: LOCAL_NAME for one in created if one.setting}
+    return plugin.event_rules(settings.model_copy(update=named))
+
+
+@contextlib.contextmanager
+def event_delivery(
+    sandbox: Sandbox, project: LocalProject, account: LocalAccount
+) -> Iterator[None]:
+    """Deliver events while the stack runs, if it has an intake. What cannot be sent is lost."""
+    url = account.outputs().get("EventsQueueUrl")
+    if url is None:
+        yield
+        return
+    with ThreadPoolExecutor(max_workers=1) as pool:
+
+        def send(body: str) -> None:
+            with contextlib.suppress(Exception):  # the reconciler resolves jobs without events
+                account.client("sqs").send_message(QueueUrl=url, MessageBody=body)
+
+        for plugin in project.providers:
+            rules = deployed_rules(plugin, project)
+
+            def deliver(event: Mapping[str, Any], rules: tuple[EventRule, ...] = rules) -> None:
+                if body := envelope_for(rules, event):
+                    with contextlib.suppress(RuntimeError):  # the stack is stopping
+                        pool.submit(send, body)
+
+            sandbox.providers[plugin.name].on_event = deliver
+        yield
 
 
 @contextlib.contextmanager

@@ -3,16 +3,16 @@
 import itertools
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Final
 
-from oncely.contracts.settings import pascal_case
 from oncely_local.account import LocalAccount
 from oncely_local.project import local_project
 from oncely_local.sample_data import put_rows
 from oncely_local.stack import LocalStack
-from oncely_local.workload import CRM, ScheduledMessage, Workload
+from oncely_local.workload import CRM, ScheduledMessage, Workload, schedule_messages
 
 _BATCH_SIZE: Final = 10  # SQS's limit of one call
 _MAX_CONCURRENCY: Final = 4
@@ -25,13 +25,12 @@ _MAX_BACKLOG: Final = 400
 
 def stored_messages(
     account: LocalAccount, table: str, keys: Iterable[str]
-) -> Iterator[ScheduledMessage]:
+) -> Iterable[ScheduledMessage]:
     """The messages of some jobs, read from their rows."""
-    queues = {one.job_type: one.resources.queue for one in local_project().jobs}
-    for key in keys:
-        row = account.client("dynamodb").get_item(TableName=table, Key={"job_key": {"S": key}})
-        output = f"{pascal_case(queues[key.partition(':')[0]])}QueueUrl"
-        yield ScheduledMessage(0.0, output, row["Item"]["message"]["S"])
+    read = partial(account.client("dynamodb").get_item, TableName=table)
+    rows = (read(Key={"job_key": {"S": key}})["Item"] for key in keys)
+    bodies = (row["message"]["S"] for row in rows)
+    return schedule_messages(local_project().jobs, bodies, itertools.repeat(0.0)).values()
 
 
 class Traffic:
@@ -44,8 +43,7 @@ class Traffic:
         self.done = threading.Event()
 
     def prepare(self) -> None:
-        for table, rows in self._workload.rows.items():
-            put_rows(self._stack, f"{pascal_case(table)}TableName", rows)
+        put_rows(self._stack, self._workload.rows)
         if self._workload.contacts:
             self._stack.sandbox.providers[CRM].add_samples(self._workload.contacts)
 

@@ -2,17 +2,19 @@
 
 import json
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Final
 
-from oncely.contracts.contract import providers_of
+from oncely.contracts.contract import AnyContract, providers_of
 from oncely.contracts.registry import ContractRegistry
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.jobs.payment_providers import DEFAULT_PROVIDER
+from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely.jobs.sync_import import SyncImport
 from oncely.testing.sandbox import sandbox_type
-from oncely_local.project import LocalProject
+from oncely_local.project import LocalProject, queue_output
 
 FIRST_ORDER: Final = "1"
 PAYMENTS, SYNC = "PaymentsQueueUrl", "SyncQueueUrl"
@@ -58,7 +60,6 @@ class Workload:
 
     rows: Mapping[str, Sequence[SeedRow]]  # by the short name of their table
     contacts: int = 0  # that the CRM has at the start
-    events: tuple[str, ...] = ()  # ids of changed contacts; the first is 1
     jobs: Mapping[str, ScheduledMessage]  # the first message of each requested job
     duplicates: tuple[ScheduledMessage, ...]  # the same messages again, concurrently or later
     invalid: tuple[ScheduledMessage, ...]  # must be rejected; all bodies differ
@@ -76,34 +77,33 @@ def generate_workload(*, jobs: int, seed: int) -> Workload:
     cancelled = list(_cancelled_orders(_at_least_one(len(orders) * SHARE_CANCELLED)))
     contacts = _at_least_one(jobs * SHARE_OF_IMPORTED)
     known = [str(n) for n in range(1, contacts + 1)]
-    events = tuple(draw.choices(known, k=_at_least_one(jobs * SHARE_OF_EVENTS)))
+    changed = draw.choices(known, k=_at_least_one(jobs * SHARE_OF_EVENTS))
     records = [_record(n) for n in range(_at_least_one(jobs * SHARE_OF_PUSHES))]
-    messages: dict[str, tuple[str, str]] = {}
-    for order in (*cancelled, *orders):
-        body = _message("payment.charge", order_id=order["order_id"])
-        messages[f"payment.charge:order_{order['order_id']}"] = (PAYMENTS, body)
     requests = list(_refund_requests(draw, orders))
-    for batch in ("nightly", "again"):
-        body = _message("sync.import", source=CRM, batch_id=batch)
-        messages[f"sync.import:{CRM}:{batch}"] = (SYNC, body)
-    for n, contact in enumerate(events):
-        event = f"event-{n}"
-        body = _message("sync.contact", source=CRM, source_id=contact, event_id=event)
-        messages[f"sync.contact:{CRM}:{contact}:{event}"] = (SYNC, body)
-    for row in records:
-        body = _message("sync.push", target=CRM, record_id=row["record_id"], version=1)
-        messages[f"sync.push:{CRM}:{row['record_id']}:1"] = (SYNC, body)
-    first = {key: ScheduledMessage(draw.random(), *message) for key, message in messages.items()}
-    # At the end, when most of the orders are paid. The others make their refunds wait.
-    for row in requests:
-        named = {name: row[name] for name in ("order_id", "refund_id")}
-        body = _message("payment.refund", **named)
-        key = f"payment.refund:order_{named['order_id']}:{named['refund_id']}"
-        first[key] = ScheduledMessage(1.0, PAYMENTS, body)
+    bodies = (
+        *(_message("payment.charge", order_id=row["order_id"]) for row in (*cancelled, *orders)),
+        *(_message("sync.import", source=CRM, batch_id=batch) for batch in ("nightly", "again")),
+        *(
+            _message("sync.contact", source=CRM, source_id=contact, event_id=f"event-{n}")
+            for n, contact in enumerate(changed)
+        ),
+        *(
+            _message("sync.push", target=CRM, record_id=row["record_id"], version=1)
+            for row in records
+        ),
+    )
+    refunds = (
+        _message("payment.refund", order_id=row["order_id"], refund_id=row["refund_id"])
+        for row in requests
+    )
+    first = {
+        **schedule_messages(SHIPPED_JOBS, bodies, iter(draw.random, None)),
+        # At the end, when most of the orders are paid. The others make their refunds wait.
+        **schedule_messages(SHIPPED_JOBS, refunds, repeat(1.0)),
+    }
     return Workload(
         rows={"orders": (*orders, *cancelled), "refund_requests": requests, "records": records},
         contacts=contacts,
-        events=events,
         jobs=first,
         duplicates=tuple(_duplicates(draw, list(first.values()))),
         invalid=(
@@ -116,13 +116,8 @@ def generate_workload(*, jobs: int, seed: int) -> Workload:
 def project_workload(project: LocalProject, *, jobs: int, seed: int) -> Workload:
     """The messages of a team's project, with duplicates and invalid ones."""
     draw = random.Random(seed)  # noqa: S311  # repeatable, not secret
-    registry = ContractRegistry(project.jobs)
-    first: dict[str, ScheduledMessage] = {}
-    for message in project.fixtures.messages(jobs):
-        body = json.dumps(dict(message))
-        contract, parsed = registry.parse_body(body)
-        queue = project.queue_outputs[contract.resources.queue]
-        first[contract.key(parsed)] = ScheduledMessage(draw.random(), queue, body)
+    bodies = (json.dumps(dict(message)) for message in project.fixtures.messages(jobs))
+    first = schedule_messages(project.jobs, bodies, iter(draw.random, None))
     queues = tuple(project.queue_outputs.values())
     return Workload(
         rows={table: tuple(rows) for table, rows in project.fixtures.rows.items()},
@@ -130,6 +125,19 @@ def project_workload(project: LocalProject, *, jobs: int, seed: int) -> Workload
         duplicates=tuple(_duplicates(draw, list(first.values()))),
         invalid=tuple(_invalid_messages(draw, len(first), queues)),
     )
+
+
+def schedule_messages(
+    jobs: Iterable[type[AnyContract]], bodies: Iterable[str], time_fractions: Iterator[float]
+) -> dict[str, ScheduledMessage]:
+    """Address each message to the queue of its job. Returns them by job key."""
+    registry = ContractRegistry(jobs)
+    scheduled: dict[str, ScheduledMessage] = {}
+    for body in bodies:
+        contract, message = registry.parse_body(body)
+        queue = queue_output(contract)
+        scheduled[contract.key(message)] = ScheduledMessage(next(time_fractions), queue, body)
+    return scheduled
 
 
 def _orders(draw: random.Random, number: int) -> Iterator[SeedRow]:

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from oncely_local.engine import Engine, running_engine
+from oncely_local.engine import Engine, start_engine
 from tests.bench import (
     cost_pages,
     gate_overhead,
@@ -86,7 +86,7 @@ def main() -> None:
     else:
         with (
             tempfile.TemporaryDirectory() as folder,
-            running_engine(Path(folder) / "engine.log") as engine,
+            start_engine(Path(folder) / "engine.log") as engine,
         ):
             figures = measure(engine)
         cost_pages.main()

@@ -14,10 +14,10 @@ from typing import Any, Final, Protocol
 
 from aws_lambda_powertools.utilities.batch.exceptions import BatchProcessingError
 
-from oncely.aws.system import SystemClock, new_owner_token, random_jitter
 from oncely.core.effect_outcomes import EffectOutcome
 from oncely.core.job_type import EffectCall
-from oncely_local.engine import Engine
+from oncely.ports import SystemClock, new_owner_token, random_jitter
+from oncely_local.engine import Engine, aws_environment
 from tests.integration.ping import Ping, ping_message
 from tests.support.dynamo import DynamoFixture
 from tests.support.fakes import FakeMessageSource
@@ -116,7 +116,7 @@ def _record(body: str) -> dict[str, Any]:
 def create_candidates(
     engine: Engine,
 ) -> Iterator[tuple[OncelyCandidate, OncelyCandidate, Powertools]]:
-    os.environ.update(engine.environment())
+    os.environ.update(aws_environment(engine.url))
     dynamo = DynamoFixture(engine.url)
     yield (
         OncelyCandidate(dynamo),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from oncely.aws import signals
-from oncely.core.outcomes import DuplicateReason
+from oncely.aws.signals import DuplicateReason
 from oncely_cdk.paths import REPOSITORY
 from tests.bench import cost_model, prices
 from tests.bench.capacity import TABLE

@@ -10,8 +10,7 @@ from datetime import timedelta
 from typing import Final
 
 from oncely.core.surroundings import Hold
-from oncely.gates.gate import Gate
-from oncely.gates.rules import MAX_SLOT_WAIT
+from oncely.gates.gate import MAX_SLOT_WAIT, Gate
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.plugins.provider import ProviderSettings
 from tests.bench.figures import GateOverhead

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from botocore import xform_name
 
 from oncely_cdk import OncelySettings
-from oncely_cdk.layers import ENGINE, Target, layers_for
+from oncely_cdk.layers import ENGINE, ON_LAMBDA, layers_for
 from tests.bench.candidates import BATCH_CONCURRENCY, Candidate, new_bodies
 from tests.bench.figures import BatchTime, CallCounts, CpuTime, PackageSize, SweepCost
 from tests.infra.assembly import Assembly
@@ -210,7 +210,7 @@ def measure_packages() -> tuple[PackageSize, ...]:
     """What each function ships: its code as Lambda gets it, zipped, and the layers under it."""
     layers = {
         name: layer.build_if_missing().stat().st_size
-        for name, layer in layers_for(Target.lambda_()).items()
+        for name, layer in layers_for(ON_LAMBDA).items()
     }
     with tempfile.TemporaryDirectory() as folder:
         assembly = Assembly.from_folder(

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, Final
 
-from oncely.aws.system import SystemClock
 from oncely.gates.gate import Gate
+from oncely.ports import SystemClock
 from oncely.providers.stripe.payments import StripePayments
 from oncely.providers.stripe.plugin import STRIPE
 from oncely.reconcile.find_due_work import SweepRequest

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from oncely.plugins.network import Network
+from oncely.plugins.provider import Network
 from oncely.providers.hubspot import HUBSPOT
 from oncely.providers.hubspot.crm import HubSpotCrm
 from oncely.providers.hubspot.sandbox.api import HubSpotSandbox

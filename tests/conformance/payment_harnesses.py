@@ -8,8 +8,7 @@ from typing import Any, Protocol
 from oncely.core.effect_outcomes import EffectOutcome, Prepared
 from oncely.core.keys import IdempotencyKey, JobKey
 from oncely.core.money import Money
-from oncely.plugins.network import INTERNET, Network
-from oncely.plugins.provider import AnyProvider, ProviderAccess
+from oncely.plugins.provider import INTERNET, AnyProvider, Network, ProviderAccess
 from oncely.providers.interfaces import Payment, PaymentProvider
 from oncely.testing.in_process import InProcessSandbox, base_url
 from oncely.testing.sandbox import EffectState, Sandbox

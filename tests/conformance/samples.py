@@ -5,13 +5,13 @@ from datetime import UTC, datetime, timedelta
 from types import NoneType
 from typing import Any, Final, get_args, get_type_hints
 
-from oncely.aws.system import new_owner_token
 from oncely.core.claims import Claim
 from oncely.core.effect_outcomes import BusinessWrite, Json, Precondition
 from oncely.core.job_row import ENGINE_NUMBER, EventMark, EventRecord, JobRow, new_job
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status, WaitKind
 from oncely.core.store import Claimed, JobStore
+from oncely.ports import new_owner_token
 from tests.support.fakes import START
 from tests.unit.samples import make_entry
 

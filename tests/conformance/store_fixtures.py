@@ -10,7 +10,7 @@ from oncely.core.store import JobStore
 from oncely.gates.table import GateTable
 from oncely.operate.job_index import JobIndex
 from oncely.reconcile.due_index import DueIndex
-from oncely.reconcile.sweep_leases import SweepLeases
+from oncely.reconcile.sweeps import SweepLeases
 from tests.support.dynamo import DynamoFixture
 from tests.support.engines import EngineKind
 from tests.support.in_memory_stack import BusinessTables

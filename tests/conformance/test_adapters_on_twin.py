@@ -21,7 +21,7 @@ from oncely.core.job_row import EventMark, EventRecord, JobRow
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import TRANSITIONS, Event, Status, WaitKind
 from oncely.core.store import ForgedRow, JobStore
-from oncely.gates.rules import (
+from oncely.gates.gate import (
     GateState,
     Pause,
     PauseAction,
@@ -33,7 +33,7 @@ from oncely.gates.rules import (
 from oncely.gates.table import GateTable
 from oncely.operate.job_index import JobIndex
 from oncely.reconcile.due_index import DueIndex
-from oncely.reconcile.sweep_leases import SweepLeases
+from oncely.reconcile.sweeps import SweepLeases
 from tests.conformance.samples import make_claim, make_ready_job, paid_order_write, time_at
 from tests.conformance.twin import TABLES, Twin
 from tests.support.dynamo import DynamoFixture

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from oncely.core.row_items import serialize
-from oncely.gates.rules import (
+from oncely.gates.gate import (
     SLOT_LEAD,
     Circuit,
     Pause,

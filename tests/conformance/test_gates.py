@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 
-from oncely.gates.rules import (
+from oncely.gates.gate import (
     SLOT_LEAD,
     GateState,
     Pause,

@@ -13,7 +13,7 @@ from oncely.core.lifecycle import Status
 from oncely.history.archive import HistoryArchive
 from oncely.history.gaps import BackfillProgress, HistoryGap
 from oncely.history.lines import HistoryLine, HistoryRecordType, backfill_line
-from oncely.history.row_scan import RowScan
+from oncely.history.sources import RowScan
 from oncely.operate.job_lists import JobLists
 from tests.conformance.archive_harness import ArchiveHarness
 from tests.support.dynamo import DynamoFixture

@@ -17,7 +17,7 @@ from oncely.core.table_guard import (
     TableOpen,
 )
 from oncely.history.lines import history_line
-from oncely.history.row_scan import RowScan
+from oncely.history.sources import RowScan
 from oncely.operate.restore_proofs import Declaration
 from tests.support.dynamo import DynamoFixture
 from tests.support.fakes import FakeClock

@@ -11,27 +11,24 @@ from botocore.exceptions import ParamValidationError
 from oncely.alerts.budget import Alert
 from oncely.alerts.budgeted_notifier import DynamoAlertBudget, SnsNotifier
 from oncely.aws.business_tables import BusinessTable
-from oncely.aws.clients import AwsClients
+from oncely.aws.clients import THROTTLED_REQUESTS, AwsClients
 from oncely.aws.objects import S3Objects
-from oncely.aws.secrets_manager import cached_secret_reader
 from oncely.aws.sqs import MessageSender, MessageSource, RejectQueue
-from oncely.core.aws_errors import THROTTLED_REQUESTS
 from oncely.core.errors import NotConfiguredError, UnavailableError
 from oncely.core.inserter import JobInserter, UniqueWindow
 from oncely.core.store import Created, JobStore
 from oncely.core.table_guard import DynamoTableIdentity
 from oncely.gates.table import GateTable
-from oncely.history.row_scan import RowScan
-from oncely.history.table_generation import TableGenerationReader
+from oncely.history.sources import RowScan, TableGenerationReader
 from oncely.operate.daily_audit import AuditReports, StoredAudit
 from oncely.operate.job_index import JobIndex
 from oncely.operate.overview import HOUR, CloudWatchHourlyMetrics, QueuedMessages, SqsQueueDepths
 from oncely.operate.own_tables import JOBS
 from oncely.operate.page_access import CognitoUserDirectory
+from oncely.ports import cached_secret_reader
 from oncely.publish.publisher import EventBus
 from oncely.reconcile.due_index import DueIndex
-from oncely.reconcile.step_functions import Sweeps
-from oncely.reconcile.sweep_leases import SweepLeases
+from oncely.reconcile.sweeps import SweepLeases, Sweeps
 from oncely.testing.memory_aws.account import MemoryAws
 from oncely.testing.memory_aws.calls import AwsCall, client_error, no_response
 from oncely.testing.memory_aws.services import MemoryBucket, MemoryQueue

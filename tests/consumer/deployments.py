@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from oncely.core.job_row import ENGINE_NUMBER
-from oncely_local.engine import running_engine
+from oncely_local.engine import start_engine
 from tests.consumer.deployed_shop import CAMPAIGN, DeployedShop, LocalAws
 from tests.consumer.shell import expect, step
 from tests.consumer.voucher_provider import VoucherServer, running_provider
@@ -23,7 +23,7 @@ def check_deployments(project: Path, oncely: Path, *, newer: Path, ways: Path) -
     """Deploy this wheel, a newer engine over it, and then the three ways, in one engine."""
     with (
         running_provider() as (provider, address),
-        running_engine(project / "engine.log") as engine,
+        start_engine(project / "engine.log") as engine,
     ):
         aws = LocalAws(engine.url, address, project)
         with step("deploy this wheel, and leave jobs unfinished"):

@@ -10,7 +10,7 @@ from oncely.core.job_row import operator_actor
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status
 from oncely.history.lines import LINE_FIELDS, UNKNOWN_JOB_TYPE
-from oncely.history.stream_records import batch_name, lines_of_records
+from oncely.history.sources import batch_name, lines_of_records
 from oncely.jobs.shipped import SHIPPED_JOBS
 from tests.support.duckdb_queries import ENDED_QUERY, OPERATOR_QUERY, ORDER_QUERY, query, sql_blocks
 from tests.support.stream import FakeS3, finish_job, stream_record

@@ -8,7 +8,7 @@ from playwright.sync_api import Browser
 
 from oncely_local.cdk_cli import find_cdk
 from oncely_local.deploy import bootstrap, cached_assembly, deploy
-from oncely_local.engine import Engine, EngineError, running_engine
+from oncely_local.engine import Engine, EngineError, start_engine
 from tests.e2e import scenarios
 from tests.e2e.admin_api import OPERATOR, SUPPORT, with_users
 from tests.e2e.admin_browser import AdminBrowser
@@ -35,7 +35,7 @@ def engine(sandbox: ShippedSandbox, tmp_path_factory: pytest.TempPathFactory) ->
     if find_cdk() is None:
         skip_or_fail("no CDK command line: `make setup` installs it")
     try:
-        running = running_engine(
+        running = start_engine(
             tmp_path_factory.mktemp("engine") / "engine.log", settings=ENGINE_SETTINGS
         )
         with running as started:

@@ -14,7 +14,7 @@ from app import build_app
 from oncely_cdk import OncelySettings, layers
 from oncely_cdk.paths import REPOSITORY
 from oncely_local.account import LocalAccount
-from oncely_local.engine import Engine, account_environment
+from oncely_local.engine import Engine, account_environment, aws_environment
 from oncely_local.project import local_project
 from oncely_local.sample_data import serialize_row
 from tests.support.shipped_sandbox import ShippedSandbox
@@ -66,7 +66,7 @@ class StackClient:
             iam.attach_user_policy(UserName=name, PolicyArn=self.outputs[policy])
         key = iam.create_access_key(UserName=name)["AccessKey"]
         return {
-            **self.engine.environment(),
+            **aws_environment(self.engine.url),
             "AWS_ACCESS_KEY_ID": key["AccessKeyId"],
             "AWS_SECRET_ACCESS_KEY": key["SecretAccessKey"],
         }

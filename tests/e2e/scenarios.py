@@ -143,7 +143,7 @@ def job_needs_review(stack: StackClient) -> list[str]:
     # Its record never comes.
     stack.send("SyncQueueUrl", push_message("0"))
     stack.wait_for_job(push_key("0"), "ready")
-    stack.backdate(push_key("0"), "created_at")
+    stack.backdate(push_key("0"), "since")
     stack.send("SyncQueueUrl", push_message("0"))
     for key in (*keys, push_key("0")):
         stack.wait_for_job(key, "needs_review")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from oncely_local.account import STACK_NAME
-from oncely_local.engine import REPOSITORY
+from oncely_local.engine import REPOSITORY, aws_environment
 from tests.e2e import scenarios
 from tests.e2e.deployed_stack import StackClient
 from tests.support.forked_cli import run_command
@@ -18,7 +18,7 @@ def run_cli(
     stack: StackClient, *words: str, code: int = 0, name: str = STACK_NAME, stdin_text: str = ""
 ) -> str:
     is_operators = name == STACK_NAME and words[:2] != ("archive", "backfill")
-    env = stack.once(operator_environment) if is_operators else stack.engine.environment()
+    env = stack.once(operator_environment) if is_operators else aws_environment(stack.engine.url)
     done = run_command(
         ["oncely", *words],
         env={**env, "PATH": os.environ["PATH"], "ONCELY_STACK": name},

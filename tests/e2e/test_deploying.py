@@ -14,7 +14,7 @@ from oncely_cdk.stages import OncelySettings, StageIdentity
 from oncely_local.account import STACK_NAME, LocalAccount
 from oncely_local.cdk_cli import cdk_environment
 from oncely_local.deploy import DeployError, bootstrap, deploy, run_cdk
-from oncely_local.engine import Engine, running_engine
+from oncely_local.engine import Engine, aws_environment, start_engine
 from oncely_local.project import local_project
 from oncely_local.redeploy import ENGINE_LAYER, update_engine
 from tests.e2e.deployed_stack import ENGINE_SETTINGS, synthesize
@@ -28,7 +28,7 @@ MEMORY_MB = 768  # of no function before
 @pytest.fixture(scope="module")
 def account(assembly: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     log = tmp_path_factory.mktemp("account") / "engine.log"
-    with running_engine(log, settings=ENGINE_SETTINGS) as engine:
+    with start_engine(log, settings=ENGINE_SETTINGS) as engine:
         bootstrap(engine.url, assembly)
         deploy(engine.url, assembly, providers=PROVIDERS)
         yield engine
@@ -63,15 +63,14 @@ def test_second_deployment_changes_nothing(account: Engine, assembly: Path) -> N
     stacks = LocalAccount(account.url).client("cloudformation")
     before = stacks.describe_stacks(StackName=STACK_NAME)["Stacks"]
 
-    said = deploy(account.url, assembly, providers=PROVIDERS)
+    deploy(account.url, assembly, providers=PROVIDERS)
 
     after = stacks.describe_stacks(StackName=STACK_NAME)["Stacks"]
-    assert "(no changes)" in said
     assert after == before
 
 
 def test_diff_is_empty_after_deployment(account: Engine, assembly: Path) -> None:
-    said = run_cdk(account.environment(), "diff", "--app", str(assembly), "--fail")
+    said = run_cdk(aws_environment(account.url), "diff", "--app", str(assembly), "--fail")
     assert "Number of stacks with differences: 0" in said
 
 
@@ -145,7 +144,7 @@ def delete_layers(engine: Engine, arns: set[str]) -> None:
 def test_destroy_leaves_only_archive(account: Engine, assembly: Path) -> None:
     before = list_resources(account)
     assert all(before.values()), [name for name, found in before.items() if not found]
-    run_cdk(account.environment(), "destroy", "--app", str(assembly), "--force")
+    run_cdk(aws_environment(account.url), "destroy", "--app", str(assembly), "--force")
     after = list_resources(account)
     assert {name: found for name, found in after.items() if found} == {"buckets": before["buckets"]}
 
@@ -153,8 +152,8 @@ def test_destroy_leaves_only_archive(account: Engine, assembly: Path) -> None:
 def test_deploy_names_bootstrap_command_when_not_bootstrapped(
     assembly: Path, tmp_path: Path
 ) -> None:
-    with running_engine(tmp_path / "engine.log") as engine:
-        variables = cdk_environment(engine.environment())
+    with start_engine(tmp_path / "engine.log") as engine:
+        variables = cdk_environment(aws_environment(engine.url))
         # Users and the CDK use AWS_REGION.
         del variables["AWS_DEFAULT_REGION"]
         done = subprocess.run(

@@ -14,8 +14,8 @@ from oncely.core.lifecycle import Status
 from oncely.providers.stripe.plugin import STRIPE
 from oncely.providers.stripe.sandbox.api import event_for
 from oncely.testing.sandbox.http_messages import new_id
-from oncely_local.event_delivery import envelope_for
 from oncely_local.project import local_project
+from oncely_local.stack import envelope_for
 from tests.e2e.deployed_stack import StackClient, wait_for
 from tests.e2e.scenarios import charge_message, create_unknown_charge, put_order
 from tests.e2e.stripe_webhook import post, sign, succeeded_event

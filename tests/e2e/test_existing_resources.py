@@ -10,7 +10,7 @@ import pytest
 from oncely_cdk.stages import OncelySettings
 from oncely_local.account import LocalAccount
 from oncely_local.deploy import bootstrap, deploy, run_cdk
-from oncely_local.engine import Engine, running_engine
+from oncely_local.engine import Engine, aws_environment, start_engine
 from oncely_local.project import local_project
 from oncely_local.sample_data import serialize_row
 from tests.e2e import scenarios
@@ -28,7 +28,7 @@ WITH_OWN_ORDERS: Final = local_project().settings.model_copy(
 
 @pytest.fixture
 def account(sandbox: ShippedSandbox, tmp_path: Path) -> Iterator[Engine]:
-    with running_engine(tmp_path / "engine.log", settings=ENGINE_SETTINGS) as engine:
+    with start_engine(tmp_path / "engine.log", settings=ENGINE_SETTINGS) as engine:
         yield engine
 
 
@@ -102,7 +102,7 @@ def test_jobs_run_on_own_table_and_archive_survives_recreation(
     archive = stack.outputs["ArchiveBucketName"]
     wait_for(lambda: stack.archived_keys("history/"), "the history of the first job")
     before = set(stack.archived_keys("history/"))
-    run_cdk(account.environment(), "destroy", "--app", str(assembly), "--force")
+    run_cdk(aws_environment(account.url), "destroy", "--app", str(assembly), "--force")
     again = WITH_OWN_ORDERS.model_copy(update={"existing_archive_bucket": archive})
     assembly = deploy_with(again, account, sandbox, tmp_path / "again")
     stack = StackClient(account, sandbox, assembly)

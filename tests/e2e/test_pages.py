@@ -12,6 +12,7 @@ from typing import Final
 import pytest
 
 from oncely_local.account import STACK_NAME
+from oncely_local.engine import aws_environment
 from tests.docs.pages import REPOSITORY, DocPage, ShellCommand, page, pages
 from tests.e2e import scenarios
 from tests.e2e.deployed_stack import StackClient
@@ -102,7 +103,7 @@ def shell(
     folder = tmp_path_factory.mktemp("shell")
     (folder / "jobs.jsonl").write_text(json.dumps(scenarios.charge_message("18452")) + "\n")
     return folder, {
-        **deployment.engine.environment(),
+        **aws_environment(deployment.engine.url),
         **{_output_env_var(name): value for name, value in deployment.outputs.items()},
         "A_LONG_ONE": "Correct-Horse-Battery-7",
         "ONCELY_STACK": STACK_NAME,

@@ -8,10 +8,10 @@ from typing import Final, TypeVar
 import pytest
 
 from oncely.aws.sqs import MessageSource, RejectQueue
-from oncely.history.table_generation import TableGenerationReader
+from oncely.history.sources import TableGenerationReader
 from oncely.operate.overview import CloudWatchHourlyMetrics, SqsQueueDepths
 from oncely.operate.page_access import CognitoUserDirectory
-from oncely.reconcile.step_functions import Sweeps
+from oncely.reconcile.sweeps import Sweeps
 from oncely.testing.explorer import run_schedule
 from oncely.testing.memory_aws.calls import AwsCall, MemoryClient
 from oncely.testing.scenario import Scenario

@@ -3,7 +3,7 @@
 import pytest
 
 from oncely.core.job_row import JobRow
-from oncely.reconcile import event_proofs
+from oncely.reconcile import event_intake
 from oncely.testing.explorer import run_schedule
 from oncely.testing.schedule import ScriptedChooser
 from oncely.testing.script import parse_injections
@@ -40,5 +40,5 @@ def test_forged_event_would_end_a_receipt_that_was_never_sent(
     def any_claim(job: JobRow, _tag: str, _key: str) -> int:
         return job.fence
 
-    monkeypatch.setattr(event_proofs, "claim_of_tag", any_claim)
+    monkeypatch.setattr(event_intake, "claim_of_tag", any_claim)
     assert run_schedule(forged, ScriptedChooser(script))[1]

@@ -14,7 +14,7 @@ from aws_cdk import aws_secretsmanager as secretsmanager
 from oncely import OncelyError
 from oncely.aws.code_stamp import STAMP_FILE
 from oncely_cdk import Oncely, OncelySettings, OncelyStack, StageError, function_code, layers
-from oncely_cdk.layers import JOB_PACKAGES, Target, layers_for
+from oncely_cdk.layers import JOB_PACKAGES, ON_LAMBDA, layers_for
 from tests.infra.assembly import CONTEXT, Assembly
 from tests.infra.other_teams import VOUCHERS, own_package
 from tests.infra.policies import Permission, permissions
@@ -252,4 +252,4 @@ def test_name_of_the_stage_sets_its_defaults() -> None:
     prod = OncelySettings(name="prod", log_retention_days=7)
 
     assert (prod.retain_data, prod.requires_mfa, prod.log_retention_days) == (True, True, 7)
-    assert layers.JOB_PACKAGES not in layers_for(Target.lambda_())
+    assert layers.JOB_PACKAGES not in layers_for(ON_LAMBDA)

@@ -13,7 +13,7 @@ from oncely.contracts.job_names import JOBS_ENV_VAR
 from oncely.contracts.settings import Settings
 from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely_cdk import layers
-from oncely_cdk.layers import BUILD, ENGINE, LayerError, Target, layers_for
+from oncely_cdk.layers import BUILD, ENGINE, ON_THIS_MACHINE, LayerError, layers_for
 from oncely_cdk.required_resources import RequiredResources
 from tests.infra.assembly import LAMBDA, SHIPPED_FUNCTIONS, Assembly, FunctionResource
 from tests.support.engines import skip_or_fail
@@ -61,9 +61,9 @@ def unpacked(prod: Assembly) -> dict[str, Path]:
     """The real local layers by name, built by `make test`, and the engine's."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(layers, "BUILD", BUILD)
-        local = layers_for(Target.this_machine())
+        local = layers_for(ON_THIS_MACHINE)
         try:
-            list(layers.build_layers((Target.this_machine(),)))
+            list(layers.build_layers((ON_THIS_MACHINE,)))
         except LayerError as error:
             skip_or_fail(str(error))
         folders = {name: layer.unpacked for name, layer in local.items()}

@@ -9,7 +9,7 @@ from typing import Any
 
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status
-from oncely.history.stream_records import batch_name, lines_of_records
+from oncely.history.sources import batch_name, lines_of_records
 from oncely.jobs.shipped import SHIPPED_JOBS
 from tests.infra.assembly import Assembly
 from tests.support.stream import FakeS3, finish_job, stream_record

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from oncely_cdk import layers
-from oncely_cdk.layers import JOB_PACKAGES, Layer, Target, layers_for
+from oncely_cdk.layers import JOB_PACKAGES, ON_LAMBDA, ON_THIS_MACHINE, Layer, Target, layers_for
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def pins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_hash_changes_with_pins_but_not_comments(pins: Path) -> None:
-    layer = Layer("small", Target.lambda_())
+    layer = Layer("small", ON_LAMBDA)
     before = layer.hash
 
     pins.write_text("# another comment\n\na==1\n", encoding="utf-8")
@@ -35,7 +35,7 @@ def test_hash_changes_with_pins_but_not_comments(pins: Path) -> None:
 def test_lambda_hash_depends_on_bytecode(
     pins: Path, lambda_python: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for_lambda, local = Layer("small", Target.lambda_()), Layer("small", Target.this_machine())
+    for_lambda, local = Layer("small", ON_LAMBDA), Layer("small", ON_THIS_MACHINE)
     with_it = for_lambda.hash, local.hash
 
     monkeypatch.setattr(layers, "lambda_python", lambda: None)
@@ -47,20 +47,20 @@ def test_lambda_hash_depends_on_bytecode(
 def test_lock_without_packages_needs_no_layer(pins: Path, tmp_path: Path) -> None:
     lock = tmp_path / "requirements-jobs.txt"
     lock.write_text("# written by oncely lock\n", encoding="utf-8")
-    assert JOB_PACKAGES not in layers_for(Target.lambda_(), jobs=lock)
+    assert JOB_PACKAGES not in layers_for(ON_LAMBDA, jobs=lock)
 
     lock.write_text("a==1\n", encoding="utf-8")
-    assert JOB_PACKAGES in layers_for(Target.lambda_(), jobs=lock)
+    assert JOB_PACKAGES in layers_for(ON_LAMBDA, jobs=lock)
 
 
 def test_targets_never_share_layer(pins: Path) -> None:
-    assert Layer("small", Target.lambda_()).hash != Layer("small", Target.this_machine()).hash
+    assert Layer("small", ON_LAMBDA).hash != Layer("small", ON_THIS_MACHINE).hash
 
 
 def test_built_layer_is_not_rebuilt(pins: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     built: list[Path] = []
     monkeypatch.setattr(Layer, "_install", lambda _, folder: built.append(folder))
-    layer = Layer("small", Target.lambda_())
+    layer = Layer("small", ON_LAMBDA)
 
     first, second = layer.build_if_missing(), layer.build_if_missing()
 
@@ -79,7 +79,7 @@ def test_same_files_make_same_archive(
         (folder / "a.dist-info" / "RECORD").write_text("where it was installed", encoding="utf-8")
 
     monkeypatch.setattr(Layer, "_install", install)
-    layer = Layer("small", Target.lambda_())
+    layer = Layer("small", ON_LAMBDA)
     first = hashlib.sha256(layer.build_if_missing().read_bytes()).hexdigest()
     layer.archive.unlink()
 
@@ -100,7 +100,7 @@ def test_local_layer_points_to_its_packages(
         (folder / "small" / "__init__.py").write_text("NAME = 'small'", encoding="utf-8")
 
     monkeypatch.setattr(Layer, "_install", install)
-    layer = Layer("small", Target.this_machine())
+    layer = Layer("small", ON_THIS_MACHINE)
     with zipfile.ZipFile(layer.build_if_missing()) as archive:
         archive.extractall(tmp_path / "layer")
         (pointer,) = archive.namelist()
@@ -118,7 +118,7 @@ def test_local_layer_points_to_its_packages(
 def test_local_layer_hash_depends_on_build_folder(
     pins: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    layer = Layer("small", Target.this_machine())
+    layer = Layer("small", ON_THIS_MACHINE)
     before = layer.hash
 
     monkeypatch.setattr(layers, "BUILD", tmp_path / "elsewhere")
@@ -139,7 +139,7 @@ def test_failed_build_says_why_and_leaves_nothing(pins: Path) -> None:
 def test_only_local_layer_includes_boto3() -> None:
     carried = {
         layer.requirements.name: "boto3==" in layer.requirements.read_text(encoding="utf-8")
-        for target in (Target.lambda_(), Target.this_machine())
+        for target in (ON_LAMBDA, ON_THIS_MACHINE)
         for layer in layers_for(target).values()
     }
 

@@ -15,7 +15,7 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 
 from oncely_cdk import Oncely, OncelySettings, StageError
-from oncely_cdk.layers import Target, layers_for
+from oncely_cdk.layers import ON_THIS_MACHINE, layers_for
 from tests.infra.assembly import CONTEXT, LAMBDA, Assembly
 from tests.infra.other_teams import INVOICES, VOUCHERS, own_package
 from tests.infra.policies import Permission, permissions
@@ -150,7 +150,7 @@ def code(jobs: list[Any], tmp_path: Path) -> Path:
 
 
 def start(shop: Assembly, code: Path) -> "subprocess.CompletedProcess[str]":
-    packages = layers_for(Target.this_machine())["runtime"].unpacked
+    packages = layers_for(ON_THIS_MACHINE)["runtime"].unpacked
     variables = worker(shop)["Environment"]["Variables"]
     texts = {name: value if isinstance(value, str) else "x" for name, value in variables.items()}
     return subprocess.run(

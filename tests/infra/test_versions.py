@@ -14,7 +14,7 @@ from oncely.aws.code_stamp import STAMP_FILE
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely_cdk import Oncely, OncelySettings
 from oncely_cdk.job_function import LIVE
-from oncely_cdk.layers import JOB_PACKAGES, Target, layers_for
+from oncely_cdk.layers import JOB_PACKAGES, ON_LAMBDA, layers_for
 from tests.infra.assembly import CONTEXT, Assembly
 
 WORKER = "Jobs/PaymentsWorker/Worker"
@@ -92,7 +92,7 @@ def _version(
     folder.mkdir()
     pins = folder / "requirements-jobs.txt"
     pins.write_text(f"voucher-sdk=={pin}.0 --hash=sha256:0\n", encoding="utf-8")
-    zipfile.ZipFile(layers_for(Target.lambda_(), jobs=pins)[JOB_PACKAGES].archive, "w").close()
+    zipfile.ZipFile(layers_for(ON_LAMBDA, jobs=pins)[JOB_PACKAGES].archive, "w").close()
     app = App(outdir=str(folder / "out"), context={**flags, **CONTEXT}, analytics_reporting=False)
     stack = Stack(app, "Shop")
     Oncely(

@@ -24,8 +24,8 @@ from oncely_local.engine import (
     REPOSITORY,
     Engine,
     EngineError,
+    aws_environment,
     free_port,
-    running_engine,
     start_engine,
 )
 
@@ -48,11 +48,11 @@ EXIT_TIMEOUT_SECONDS = 5.0
 STARTER = """
 import signal, sys, time
 from pathlib import Path
-from oncely_local.engine import running_engine
+from oncely_local.engine import start_engine
 
 # Processes started in the background ignore SIGINT.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-with running_engine(Path(sys.argv[1])) as engine:
+with start_engine(Path(sys.argv[1])) as engine:
     print(engine.pid, engine.port, flush=True)
     time.sleep(600)
 """
@@ -115,7 +115,7 @@ def wait_until(condition: Callable[[], bool]) -> bool:
 
 
 def session_for(engine: Engine) -> boto3.Session:
-    settings = engine.environment()
+    settings = aws_environment(engine.url)
     return boto3.Session(
         aws_access_key_id=settings["AWS_ACCESS_KEY_ID"],
         aws_secret_access_key=settings["AWS_SECRET_ACCESS_KEY"],
@@ -140,7 +140,7 @@ def invoke_function(engine: Engine) -> dict[str, Any]:
 
 
 def test_item_is_read_back(log: Path) -> None:
-    with running_engine(log) as engine:
+    with start_engine(log) as engine:
         tables: DynamoDBServiceResource = session_for(engine).resource(
             "dynamodb", endpoint_url=engine.url
         )
@@ -157,22 +157,22 @@ def test_item_is_read_back(log: Path) -> None:
 
 
 def test_environment_is_sufficient_for_boto3(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with running_engine(log) as engine:
-        for name, value in engine.environment().items():
+    with start_engine(log) as engine:
+        for name, value in aws_environment(engine.url).items():
             monkeypatch.setenv(name, value)
         caller = boto3.Session().client("sts").get_caller_identity()
-        assert caller["Account"] == engine.environment()["AWS_ACCOUNT"]
+        assert caller["Account"] == aws_environment(engine.url)["AWS_ACCOUNT"]
 
 
 def test_two_engines_share_nothing(tmp_path: Path) -> None:
-    with running_engine(tmp_path / "a.log") as one, running_engine(tmp_path / "b.log") as other:
+    with start_engine(tmp_path / "a.log") as one, start_engine(tmp_path / "b.log") as other:
         session_for(one).client("s3", endpoint_url=one.url).create_bucket(Bucket="archive")
         buckets = session_for(other).client("s3", endpoint_url=other.url).list_buckets()
         assert buckets["Buckets"] == []
 
 
 def test_stop_ends_function_workers(log: Path) -> None:
-    with running_engine(log) as engine:
+    with start_engine(log) as engine:
         worker = invoke_function(engine)["pid"]
         assert is_running(worker)
     assert wait_until(lambda: not is_running(worker))
@@ -183,7 +183,7 @@ def test_functions_do_not_inherit_environment(log: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("STRIPE_API_KEY", "sk_live_of_the_starter")
     monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
 
-    with running_engine(log) as engine:
+    with start_engine(log) as engine:
         seen = invoke_function(engine)["environment"]
 
     assert {"STRIPE_API_KEY", "PYTHONPATH"}.isdisjoint(seen)
@@ -194,7 +194,7 @@ def test_engine_stops_when_block_raises(log: Path) -> None:
     ports: list[int] = []
 
     def fail() -> None:
-        with running_engine(log) as engine:
+        with start_engine(log) as engine:
             ports.append(engine.port)
             raise RuntimeError
 

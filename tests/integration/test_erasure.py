@@ -22,7 +22,7 @@ from oncely.core.new_row import row_from_message
 from oncely.core.repairs import Repair
 from oncely.core.table_guard import TableBlocked
 from oncely.history.erasure_log import Person
-from oncely.history.row_scan import RowPage
+from oncely.history.sources import RowPage
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.operate.repair_request import RepairRequest
 from oncely.operate.restore_proofs import Declaration

@@ -5,7 +5,7 @@ from datetime import timedelta
 from functools import partial
 from itertools import pairwise
 
-from oncely.gates.rules import GateState, Pause, PauseAction, PauseEntry, open_circuit, take_probe
+from oncely.gates.gate import GateState, Pause, PauseAction, PauseEntry, open_circuit, take_probe
 from oncely.gates.table import GateTable
 from oncely.jobs.payment_charge import PaymentCharge
 from tests.bench.gate_overhead import measure

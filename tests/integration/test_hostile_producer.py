@@ -15,7 +15,6 @@ from typing import Final
 import pytest
 
 from oncely.app import App
-from oncely.aws.system import SystemClock
 from oncely.core.decide import MESSAGE_GRACE
 from oncely.core.due import DueAction
 from oncely.core.inserter import WINDOW_KEY_PREFIX
@@ -24,6 +23,7 @@ from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Status
 from oncely.core.row_items import Attributes, serialize_job
 from oncely.core.text import format_time
+from oncely.ports import SystemClock
 from oncely.reconcile.due_index import DueIndex
 from oncely.reconcile.find_due_work import SweepItem
 from oncely_cdk.job_items import new_row_attributes, window_attributes

@@ -12,7 +12,7 @@ import pytest
 from urllib3 import HTTPResponse, PoolManager
 
 from oncely.core.effect_outcomes import Ambiguous, Declined, LookupFailed, NotSent, Succeeded
-from oncely.providers.hubspot.crm import HubSpotCrm
+from oncely.providers.hubspot.crm import HubSpotClient, HubSpotCrm
 from oncely.providers.hubspot.paths import CONTACTS
 from oncely.providers.interfaces import CrmConflict, CrmPage, CrmRecord, RecordNotFound
 from oncely.testing.sandbox import FaultKind
@@ -39,7 +39,8 @@ def crm(sandbox: ShippedSandbox) -> HubSpotCrm:
 
 
 def short_timeout_crm(url: str) -> HubSpotCrm:
-    return replace(HubSpotCrm.from_token("pat-test-1", api_base=url), timeouts=(0.3, 0.3))
+    client = HubSpotClient("pat-test-1", api_base=url, timeouts=(0.3, 0.3))
+    return HubSpotCrm(client=client)
 
 
 @pytest.mark.parametrize("by_its_own_id", [False, True])
@@ -317,9 +318,9 @@ def test_foreign_404_does_not_prove_contact_is_gone(sandbox: ShippedSandbox) -> 
     assert isinstance(crm.upsert_contact(MINE, GRACE), Ambiguous)
 
 
-def test_changed_pages_past_10_000_results(sandbox: ShippedSandbox, crm: HubSpotCrm) -> None:
+def test_changed_pages_past_10_000_results(sandbox: ShippedSandbox) -> None:
     ids = sandbox.hubspot.contacts.add_contacts(10_150)
-    crm = replace(crm, timeouts=(3, 7))
+    crm = HubSpotCrm.from_token("pat-test-1", api_base=sandbox.url)
 
     seen: list[str] = []
     page = crm.list_changed(since=START, after=None)

@@ -12,7 +12,7 @@ from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely.ports import Ports
 from oncely.providers.hubspot import HUBSPOT
 from oncely.providers.hubspot.crm import HubSpotCrm
-from oncely.providers.interfaces import Crm, CrmRecord
+from oncely.providers.interfaces import CrmRecord
 from tests.support.shipped_sandbox import ShippedSandbox
 
 SECRET = "oncely/hubspot"
@@ -28,7 +28,7 @@ def clients(no_profile: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[AwsCl
         made.secrets.close()
 
 
-def crm(sandbox: ShippedSandbox, clients: AwsClients, **more: str) -> Crm:
+def crm(sandbox: ShippedSandbox, clients: AwsClients, **more: str) -> HubSpotCrm:
     environment = {"GATES_TABLE": "gates", "HUBSPOT_SECRET": SECRET, **more}
     environment["HUBSPOT_API_BASE"] = sandbox.url
     return Ports(Settings.from_env(environment, SHIPPED_JOBS), clients).provider(HUBSPOT)

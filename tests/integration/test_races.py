@@ -16,13 +16,13 @@ from botocore.config import Config
 from oncely.alerts.budget import ALERT_WINDOW, AlertCause, AlertDelivery, AlertKind, CountedAlert
 from oncely.alerts.budgeted_notifier import DynamoAlertBudget
 from oncely.aws.client_config import DYNAMODB
-from oncely.aws.system import SystemClock, new_owner_token, random_jitter
 from oncely.core.inserter import UniqueWindow, WindowTaken
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Status
 from oncely.core.outcomes import Duplicate, LeasedElsewhere, NotRun, NotRunCause, RunOutcome
 from oncely.core.run_job import JobRunner
 from oncely.core.store import Claimed, ClaimFailed, Created
+from oncely.ports import SystemClock, new_owner_token, random_jitter
 from oncely.providers.stripe.payments import StripePayments
 from tests.conformance.samples import make_claim, make_ready_job, time_at
 from tests.integration.ping import ping_contract, ping_message

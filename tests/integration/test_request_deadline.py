@@ -94,8 +94,8 @@ def test_stripe_request_ends_at_deadline_when_reply_trickles(server: TricklingSe
 def test_hubspot_request_ends_at_deadline_when_reply_trickles(
     server: TricklingServer, request_hubspot: Callable[[HubSpotCrm], object], outcome: type
 ) -> None:
-    client = HubSpotClient("pat-test-1", api_base=server.url)
-    crm = HubSpotCrm(client=client, timeouts=(LIMIT / 2, LIMIT / 2))
+    limits = (LIMIT / 2, LIMIT / 2)
+    crm = HubSpotCrm(client=HubSpotClient("pat-test-1", api_base=server.url, timeouts=limits))
     began = time.monotonic()
     assert isinstance(request_hubspot(crm), outcome)
     assert time.monotonic() - began < LIMIT * 3

@@ -19,7 +19,7 @@ from oncely.core.lifecycle import Status
 from oncely.handlers.telemetry import signal_for
 from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely.ports import Ports
-from oncely.providers.interfaces import Email, Mailer
+from oncely.providers.interfaces import Email
 from oncely.providers.ses import SES
 from oncely.providers.ses.events import job_tag
 from oncely.providers.ses.mailer import NO_RETRIES, SesMailer
@@ -267,6 +267,6 @@ def test_mailer_is_not_configured_without_sender(monkeypatch: pytest.MonkeyPatch
         ports.provider(SES)
 
 
-def mailer_from_env() -> Mailer:
+def mailer_from_env() -> SesMailer:
     environ = {"GATES_TABLE": "gates", "SES_SENDER_ADDRESS": SENDER}
     return Ports(Settings.from_env(environ, SHIPPED_JOBS)).provider(SES)

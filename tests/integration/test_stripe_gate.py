@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from oncely.aws.system import SystemClock
 from oncely.core.effect_outcomes import Ambiguous, LookupFailed, NotSent, Prepared, Succeeded
 from oncely.core.keys import IdempotencyKey, JobKey
 from oncely.core.money import Money
 from oncely.core.profiles import EndpointGroup
-from oncely.gates.gate import Gate
-from oncely.gates.rules import (
+from oncely.gates.gate import (
+    Gate,
     GateState,
 )
 from oncely.jobs.payment_charge import PaymentCharge
+from oncely.ports import SystemClock
 from oncely.providers.interfaces import Payment
 from oncely.providers.stripe.payments import StripePayments
 from oncely.providers.stripe.plugin import STRIPE

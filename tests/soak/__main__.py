@@ -31,6 +31,7 @@ from tests.soak.environment import (
 from tests.soak.process_pool import ProcessPool
 from tests.soak.report import SoakReport
 from tests.soak.restartable_engine import RestartableEngine
+from tests.soak.stream_history import StreamReader
 
 TICK: Final = 0.2
 # Everything is sent early, so that the faults also hit what remains.
@@ -47,6 +48,7 @@ RESTART_EVERY: Final = 60.0
 class FaultInjection:
     pool: ProcessPool
     engine: RestartableEngine
+    stream: StreamReader
     rng: random.Random
     last_tick: float = 0.0
 
@@ -60,6 +62,7 @@ class FaultInjection:
             # Some are frozen briefly, some past their lease.
             self.pool.freeze(now, seconds=self.rng.uniform(1, 1.5 * INVOCATION_SECONDS))
         if self._occurs(RESTART_EVERY, since):
+            self.stream.read()
             self.engine.restart(downtime_seconds=self.rng.uniform(0, 3))
         self.pool.replace_exited()
 
@@ -94,6 +97,7 @@ def run_with_faults(
         faults.tick(now)
         if now - said > LINE_EVERY:
             said = now
+            faults.stream.read()  # so that little is left to read before a restart
             seen = observer.jobs()
             ended = sum(seen[key].status in ENDED for key in workload.jobs if key in seen)
             _print_line(
@@ -118,9 +122,9 @@ def soak(*, minutes: float, jobs: int, seed: int) -> SoakReport:
         crew = ProcessPool(ground.env_vars, folder / "crew.log", draw)
         open_until_the_end.callback(crew.end)
         crew.start()
-        run_with_faults(
-            ground.stack, traffic, FaultInjection(crew, engine, draw), workload, minutes=minutes
-        )
+        stream = StreamReader(ground.stack.account, ground.stack.outputs["JobsTableName"])
+        faults = FaultInjection(crew, engine, stream, draw)
+        run_with_faults(ground.stack, traffic, faults, workload, minutes=minutes)
         crew.end()
         sandbox.faults.clear()
         _print_line("the storm is over; what it left behind is cleared up")
@@ -130,6 +134,7 @@ def soak(*, minutes: float, jobs: int, seed: int) -> SoakReport:
         rested = settling.run()
         for line in _unexpected_output(crew.log):
             _print_line(line)
+        rows = settling.rows()
         return SoakReport(
             seed=seed,
             minutes=minutes,
@@ -140,7 +145,8 @@ def soak(*, minutes: float, jobs: int, seed: int) -> SoakReport:
             reported_counts=crew.reported_counts(),
             drain_counts=settling.counts,
             facts=Observer(ground.stack).final_state(workload),
-            rows=settling.rows(),
+            rows=rows,
+            history=stream.finish(rows),
             totals=LedgerTotals.from_sandbox(sandbox),
         )
 

@@ -42,7 +42,7 @@ from oncely.providers.stripe.sandbox.model import (
     RecordedRefund,
 )
 from oncely.testing.sandbox import Sandbox
-from oncely_local.engine import running_engine
+from oncely_local.engine import start_engine
 from tests.soak.environment import create_environment
 from tests.soak.report import print_lines
 from tests.support.history_lines import edited
@@ -389,7 +389,7 @@ def run_command() -> None:
 def run_audit(*, orders: int) -> Iterator[str]:
     with ExitStack() as open_until_the_end:
         folder = Path(open_until_the_end.enter_context(tempfile.TemporaryDirectory()))
-        engine = open_until_the_end.enter_context(running_engine(folder / "engine.log"))
+        engine = open_until_the_end.enter_context(start_engine(folder / "engine.log"))
         sandbox = open_until_the_end.enter_context(Sandbox(providers_of(SHIPPED_JOBS)))
         environment = create_environment(engine, sandbox)
         os.environ.update(environment.env_vars)

@@ -14,8 +14,8 @@ from oncely.contracts.settings import Settings, queue_env_var, secret_env_var, t
 from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely.testing.sandbox import Sandbox
 from oncely_local.account import LocalAccount
-from oncely_local.chaos import PendingEffectResolver
-from oncely_local.engine import Engine
+from oncely_local.chaos import complete_pending_effects
+from oncely_local.engine import Engine, aws_environment
 from oncely_local.project import local_project
 from oncely_local.stack import LocalStack
 from tests.support.dynamo import DynamoFixture
@@ -62,7 +62,7 @@ def create_environment(engine: Engine, sandbox: Sandbox) -> SoakEnvironment:
     }
     stage = local_project().settings.model_copy(update={"providers_address": sandbox.url})
     variables = {
-        **engine.environment(),
+        **aws_environment(engine.url),
         **stage.provider_env_vars(providers_of(SHIPPED_JOBS)),
         JOBS_ENV_VAR: name_jobs(SHIPPED_JOBS),
         "JOBS_TABLE": dynamo.jobs_table,
@@ -113,7 +113,7 @@ def _queues(sqs: Any) -> dict[str, str]:  # noqa: ANN401  # boto3's
 @contextmanager
 def resolve_pending_effects(stack: LocalStack) -> Iterator[None]:
     closes = threading.Event()
-    bank = threading.Thread(target=PendingEffectResolver(stack.sandbox).run, args=(closes,))
+    bank = threading.Thread(target=complete_pending_effects, args=(stack.sandbox, closes))
     bank.start()
     try:
         yield

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -36,9 +35,8 @@ def count_items_read(dynamo: DynamoFixture) -> tuple[int, int]:
     )
     world = InMemoryStack(store=dynamo.store(), rows=dynamo.rows())
     world.clock.advance(hours=1)
-    finder = replace(
-        world.finder(), store=dynamo.store(), index=DueIndex(client, dynamo.jobs_table)
-    )
+    index = DueIndex(client, dynamo.jobs_table)
+    finder = world.app(store=dynamo.store(), due_index=index).due_work_finder
     return len(finder.find(SweepRequest.parse({"job_type": "payment.charge"})).items), sum(read)
 
 

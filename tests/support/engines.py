@@ -14,7 +14,7 @@ from typing import Final, NoReturn
 import pytest
 from moto import mock_aws
 
-from oncely_local.engine import ENGINE_ENVIRONMENT, HOST, REPOSITORY, free_port, running_engine
+from oncely_local.engine import ENGINE_ENVIRONMENT, HOST, REPOSITORY, free_port, start_engine
 
 # moto answers for this address without a socket.
 MOTO_URL: Final = "https://dynamodb.us-east-1.amazonaws.com"
@@ -67,7 +67,7 @@ def moto() -> Iterator[str]:
 def ministack(log: Path) -> Iterator[str]:
     if not ENGINE_ENVIRONMENT.exists():
         skip_or_fail("MiniStack is not installed: `make setup` does it")
-    with running_engine(log) as engine:
+    with start_engine(log) as engine:
         yield engine.url
 
 

@@ -15,8 +15,7 @@ from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
 from oncely.history.archive import HistoryArchive
 from oncely.history.erasure_log import ARCHIVER_TIMEOUT, ErasureLog, Person
-from oncely.history.row_scan import RowScan
-from oncely.history.stream_records import batch_name, lines_of_records
+from oncely.history.sources import RowScan, batch_name, lines_of_records
 from oncely.operate.erase import ErasableArchive, Erasure
 from oncely.operate.rejects import RejectArchive
 from oncely.reconcile.due_index import DueIndex

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Final
 import boto3
 import pytest
 
-from oncely.aws.system import SystemClock
 from oncely.core.claims import Claim
 from oncely.core.keys import JobKey, job_key
 from oncely.handlers.process_queue import get_worker, handler
 from oncely.handlers.telemetry import SERVICE
+from oncely.ports import SystemClock
 from oncely.providers.stripe.payments import StripePayments
 from oncely.run.process_batch import Delivery, ProcessedDelivery
 from oncely_local.engine import REGION

@@ -16,8 +16,7 @@ from oncely.handlers import archive_history
 from oncely.history.archive import HistoryArchive
 from oncely.history.gaps import HistoryGap, gap_from_failure
 from oncely.history.lines import HistoryLine, HistoryRecordType
-from oncely.history.stream_records import batch_name, lines_of_records
-from oncely.history.table_generation import TableGenerationReader
+from oncely.history.sources import TableGenerationReader, batch_name, lines_of_records
 from oncely.history.writer import HistoryWriter
 from tests.support.in_memory_stack import InMemoryStack
 from tests.support.stream import FakeS3, finish_job, stream_record

@@ -19,7 +19,7 @@ from oncely.core.inserter import UniqueWindow
 from oncely.core.lifecycle import Status
 from oncely.core.repairs import Repair
 from oncely.core.table_guard import TableFacts, TableIdentity
-from oncely.gates.rules import GateState, Pause, PauseAction, PauseEntry
+from oncely.gates.gate import GateState, Pause, PauseAction, PauseEntry
 from oncely.history.erasure_log import ErasureEntry
 from oncely.history.gaps import BackfillProgress, HistoryGap
 from oncely.operate.bulk_repairer import BulkRun, SelectedJob
@@ -106,6 +106,8 @@ CALLS: Final[dict[str, Callable[[Any], object]]] = {
     "history.about": lambda port: port.about("1"),
     "history.backfill_progress": lambda port: port.backfill_progress(),
     "history.lines": lambda port: list(port.lines()),
+    "history.names": lambda port: list(port.names()),
+    "history.read": lambda port: list(port.read(["history/a.jsonl.gz"])),
     "history.newest": lambda port: port.newest(),
     "history.open_gaps": lambda port: port.open_gaps(),
     "history.recent": lambda port: port.recent(**WEEK),

@@ -13,7 +13,7 @@ from oncely.core.keys import JobKey
 from oncely.history.archive import HistoryArchive
 from oncely.history.gaps import BackfillProgress, HistoryGap
 from oncely.history.lines import HistoryRecordType
-from oncely.history.row_scan import RowPage
+from oncely.history.sources import RowPage
 from oncely.history.writer import Backfill, BackfillResult
 from tests.support.fakes import FakeClock
 from tests.support.in_memory_stack import InMemoryStack

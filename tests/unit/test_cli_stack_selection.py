@@ -200,7 +200,7 @@ def test_project_of_a_team_has_its_own_local_stack(
     monkeypatch.chdir(tmp_path / "tests")
 
     assert run_cli("local", "redeploy").exit_code == 1
-    assert "No local stack is running. Start one with `oncely local`." in capfd.readouterr().out
+    assert "No local stack is running. Start one with `oncely local`." in capfd.readouterr().err
 
 
 def test_missing_extras_of_the_local_stack_are_named(

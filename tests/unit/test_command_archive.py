@@ -7,10 +7,11 @@ from datetime import timedelta
 import pytest
 from typer.testing import Result
 
+from oncely.cli import console
 from oncely.core.table_guard import TableIdentity
 from oncely.history.checker import Rule
 from oncely.history.gaps import HistoryGap
-from oncely.history.stream_records import lines_of_records
+from oncely.history.sources import lines_of_records
 from tests.support.cli import FakeStackConnection, run_cli
 from tests.support.fakes import START, T1, T2, FakeIdentityTable
 from tests.support.in_memory_stack import InMemoryStack
@@ -112,6 +113,34 @@ def test_verify_names_key_and_rule_of_broken_history(stack: FakeStackConnection)
     assert {(one["job_key"], one["version"]) for one in found} == {(KEY, again.version)}
     assert Rule.NOT_CONTRADICTED in {one["rule"] for one in found}
     assert archive_cli(stack, "verify", "--since", "2036-01-01").exit_code == 0
+
+
+def test_verify_shows_its_progress_on_terminal(
+    stack: FakeStackConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: dict[str, list[tuple[float, int]]] = {}
+    monkeypatch.setattr(
+        console.StepBars,
+        "show",
+        lambda _, step, share, count: steps.setdefault(step, []).append((share, count)),
+    )
+    old = make_job()
+    for batch, record in (
+        ("a", stream_record(None, old)),
+        ("b", stream_record(old, finish_job(old, NOW + timedelta(hours=1)))),
+    ):
+        stack.app.history_writer.write(lines_of_records([record], generation="t"), batch=batch)
+
+    assert archive_cli(stack, "verify").exit_code == 0
+
+    assert steps == {
+        "listing objects": [(0.0, 1), (0.0, 2), (1.0, 2)],
+        "reading objects": [(0.5, 1), (1.0, 2)],
+        "checking lines": [(0.0, 0), (1.0, 2)],
+    }
+    steps.clear()
+    assert archive_cli(stack, "verify", "--since", "2036-01-01").exit_code == 0
+    assert steps == {"listing objects": [(1.0, 0)], "checking lines": [(0.0, 0)]}
 
 
 @pytest.mark.parametrize("declared", [replace(T1, table_id="T0"), None])

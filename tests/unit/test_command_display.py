@@ -1,5 +1,8 @@
 """What a terminal shows: whole keys, helpful errors, and readable labels."""
 
+import sys
+from io import StringIO
+
 import pytest
 
 from oncely.cli import console
@@ -52,6 +55,42 @@ def test_values_beside_labels_wrap_between_words(
     console.print_pairs([("mark", " ".join(words))])
 
     assert capsys.readouterr().out.split() == ["mark", *words]
+
+
+class Terminal(StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_results_reach_a_pipe_while_bars_are_shown(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+
+    with console.step_bars() as bars:
+        bars.show("reading objects", 0.5, 1_200)
+        bars.print_line("a job breaks a rule")
+        console.print_json({"rule": "fence"})
+
+    assert capsys.readouterr().out == 'a job breaks a rule\n{"rule": "fence"}\n'
+    assert "1,200" in terminal.getvalue()
+
+
+def test_result_on_terminal_is_not_written_into_the_bars(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    terminal = Terminal()
+    for stream in ("stdout", "stderr"):
+        monkeypatch.setattr(sys, stream, terminal)
+
+    with console.step_bars() as bars:
+        bars.show("reading objects", 0.5, 1_200)
+        bars.print_line("a job breaks a rule")
+
+    before, _, _ = terminal.getvalue().partition("a job breaks a rule\n")
+    assert before.endswith("\x1b[2K"), "the line of the bar was cleared"
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -11,7 +11,7 @@ from oncely.cli.errors import ExitCode
 from oncely.core.ended_jobs import holds_only_proof
 from oncely.core.keys import JobKey
 from oncely.core.repairs import Repair
-from oncely.gates.rules import Pause, PauseAction, PauseEntry
+from oncely.gates.gate import Pause, PauseAction, PauseEntry
 from oncely.operate.repair_request import Repaired, RepairRequest
 from tests.support.cli import FakeStackConnection, run_cli
 from tests.support.fakes import START

@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 from oncely.cli.health_checks import DeployedStack, check_gates
-from oncely.gates.rules import GateState
+from oncely.gates.gate import GateState
 from tests.support.cli import FakeStackConnection, run_cli
 from tests.support.fakes import START
 

@@ -4,9 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from oncely.cli.console import format_age
 from oncely.cli.errors import CommandError, ExitCode
 from oncely.cli.options import parse_duration, parse_time_argument
-from oncely.core.text import format_age
 from tests.unit.samples import NOW
 
 

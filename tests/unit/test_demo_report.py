@@ -10,7 +10,7 @@ from rich.console import Console
 
 from oncely.core.lifecycle import Status
 from oncely.testing.sandbox import EffectState, RecordedEffect
-from oncely_local.demo_report import DemoReport, DemoSnapshot, RunStats, render_line, render_tables
+from oncely_local.demo_report import DemoReport, DemoSnapshot, render_line, render_tables
 from oncely_local.logs import LogCounts
 from oncely_local.observer import LedgerTotals, QueueDepth
 from oncely_local.verdict import DemoFinalState, DemoVerdict, JobSnapshot, evaluate
@@ -28,17 +28,23 @@ FACTS = DemoFinalState(
     history={PAYMENT: "finished"},
 )
 DONE, DECLINED = ("charges", EffectState.DONE), ("charges", EffectState.DECLINED)
-RUN = RunStats(
-    sent=3, kills=2, timeouts=1, sweeps=4, seconds=30, p90_seconds=10, peak_memory_bytes=512_000_000
-)
 
 
 def render_report(facts: DemoFinalState, totals: LedgerTotals) -> list[str]:
-    tally = LogCounts(deliveries=5, duplicates_by_reason=Counter({"finished": 2}))
-    written = StringIO()
-    Console(width=120, file=written).print(
-        DemoReport(facts, evaluate(facts), tally, totals, RUN).render()
+    tally = LogCounts(deliveries=5, duplicates=Counter({"finished": 2}))
+    report = DemoReport(
+        final_state=facts,
+        verdict=evaluate(facts),
+        log_counts=tally,
+        last=DemoSnapshot(
+            seconds=30, phase="finishing", sent=3, kills=2, sweeps=4, ledger_totals=totals
+        ),
+        timeouts=1,
+        p90_seconds=10,
+        peak_memory_bytes=512_000_000,
     )
+    written = StringIO()
+    Console(width=120, file=written).print(report.render())
     return [line.strip(" │") for line in written.getvalue().splitlines()]
 
 
@@ -57,6 +63,7 @@ def test_report_counts_jobs_faults_charges_and_reviews() -> None:
         "0  jobs or messages lost",
         "0  jobs left unknown or unfinished",
         "1  jobs need review, with a reason for each",
+        "0.2  jobs per second: 90 % ended after 10 s, the last after 30 s",
         "512 MB  peak memory: the local AWS, its workers and this demo",
         "1  may have gone out  receipt.send:order_1",
         "Every guarantee held: many attempts, one real outcome.",

@@ -16,8 +16,7 @@ from oncely.core.table_guard import TableBlocked
 from oncely.jobs.refund_ledger import RefundLedger, RefundState
 from oncely.plugins.events import EventEnvelope, EventRule, webhook_source
 from oncely.providers.stripe.plugin import STRIPE
-from oncely.reconcile.event_intake import EventIntake, ReceivedEvent
-from oncely.reconcile.later_changes import LaterChanges, calls_provider
+from oncely.reconcile.event_intake import EventIntake, ReceivedEvent, calls_provider
 from tests.support.fakes import FakeTableGuard
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.provider_fault import ProviderFault
@@ -56,7 +55,6 @@ def intake(world: InMemoryStack) -> EventIntake:
         plugins={SOURCE: STRIPE, webhook_source("stripe"): STRIPE},
         account=ACCOUNT,
         resolver=resolver,
-        changes=LaterChanges(resolver=resolver),
     )
 
 

@@ -26,9 +26,7 @@ from oncely.core.repairs import Repair
 from oncely.jobs.receipt_send import ReceiptSend
 from oncely.operate.repair_request import RepairRequest
 from oncely.providers.ses import SES
-from oncely.reconcile.event_hints import save_event
-from oncely.reconcile.event_intake import EventIntake, ReceivedEvent
-from oncely.reconcile.later_changes import LaterChanges
+from oncely.reconcile.event_intake import EventIntake, ReceivedEvent, save_event
 from oncely.testing.memory_aws.calls import AwsCall, no_response, perform_directly
 from tests.support.in_memory_stack import InMemoryStack
 from tests.support.mail import MemoryMail
@@ -65,7 +63,6 @@ def receive(world: InMemoryStack, body: str | dict[str, Any]) -> ReceivedEvent:
         plugins={"aws.ses": SES},
         account=ACCOUNT,
         resolver=resolver,
-        changes=LaterChanges(resolver=resolver),
     )
     text = body if isinstance(body, str) else as_delivered(body)
     received = intake.receive(text, deadline=world.clock.now() + timedelta(minutes=1))

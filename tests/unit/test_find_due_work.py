@@ -17,7 +17,6 @@ from oncely.jobs.tables import CHARGE_SHARDS, charge_shard
 from oncely.reconcile.find_due_work import (
     MAX_LOOKUPS,
     MAX_PAGE_BYTES,
-    PAGE_SIZE,
     SWEEP_LEASE,
     DueWork,
     DueWorkFinder,
@@ -25,15 +24,16 @@ from oncely.reconcile.find_due_work import (
     SweepRequest,
 )
 from tests.support.fakes import START
-from tests.support.in_memory_stack import InMemoryStack
+from tests.support.in_memory_stack import SETTINGS, InMemoryStack
 from tests.unit.report_contract import ReportBuild, ReportMessage, report_message
 from tests.unit.samples import make_job
 
 KEY = "payment.charge:order_18452"
 
 
-def make_finder(world: InMemoryStack, **changes: Any) -> DueWorkFinder:  # noqa: ANN401  # fields of a finder
-    return replace(world.finder(), **changes)
+def make_finder(world: InMemoryStack, **settings: int) -> DueWorkFinder:
+    app = world.app()
+    return replace(app, settings=app.settings.model_copy(update=settings)).due_work_finder
 
 
 def find(world: InMemoryStack, **sweep: object) -> DueWork:
@@ -152,7 +152,7 @@ def test_sweep_without_limit_continues_after_its_page() -> None:
     sweep = SweepRequest.parse({"job_type": "sync.push"})
     later = START + timedelta(minutes=1)
 
-    assert (SweepRequest.parse({}).limit, PAGE_SIZE) == (None, 1000)
+    assert (SweepRequest.parse({}).limit, SETTINGS.sweep_page_size) == (None, 1000)
     assert sweep.next_page(later) == {"job_type": "sync.push", "from": "2026-11-16T03:01:00.000Z"}
     assert SweepRequest.parse(sweep.next_page(later)).since == "2026-11-16T03:01:00.000Z"
 
@@ -247,7 +247,7 @@ def test_unknown_job_is_on_first_page_despite_backlog(others: Status) -> None:
     _add_many(world, others, 5000, minutes=24 * 60)
     unknown = _add_many(world, Status.UNKNOWN, 50)
 
-    found = make_finder(world, page_size=100).find(SweepRequest())
+    found = make_finder(world, sweep_page_size=100).find(SweepRequest())
 
     assert unknown < set(keys(found))
     assert len(set(keys(found))) == 100
@@ -282,7 +282,7 @@ def test_unknown_backlog_leaves_share_of_page_for_other_actions() -> None:
     for one in range(30):
         world.add_order(f"lost_{one}", charge_requested_at="2026-11-16T02:00:00Z")
 
-    found = make_finder(world, page_size=80).find(SweepRequest())
+    found = make_finder(world, sweep_page_size=80).find(SweepRequest())
 
     lost = [item for item in found.items if item.message is not None]
     assert len(found.items) == 80
@@ -296,7 +296,7 @@ def test_pages_continue_without_gaps_or_repeats() -> None:
     world = InMemoryStack(contracts=())
     ages = {f"sync.push:{one}": 100 - one for one in range(25)}
     due = [_add_due(world, key, Status.UNKNOWN, minutes=age) for key, age in ages.items()]
-    finder = make_finder(world, page_size=10)
+    finder = make_finder(world, sweep_page_size=10)
 
     pages = []
     following: Mapping[str, object] | None = {}

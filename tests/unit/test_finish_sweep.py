@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from oncely.core.effect_outcomes import Json
 from oncely.operate.own_tables import JOBS
-from oncely.reconcile.resolve_group import SweepFinisher
-from oncely.reconcile.sweep_leases import SweepLeases
+from oncely.reconcile.resolve_group import finish_sweep
+from oncely.reconcile.sweeps import SweepLeases
 from tests.support.stored_rows import new_account
 from tests.unit.samples import NOW
 
@@ -36,9 +36,9 @@ def make_sweep(**changes: object) -> dict[str, Any]:
     return {**made, **changes}
 
 
-def finish_sweep(sweep: dict[str, Any], *results: Mapping[str, Any]) -> list[Mapping[str, Json]]:
+def finish(sweep: dict[str, Any], *results: Mapping[str, Any]) -> list[Mapping[str, Json]]:
     sweeps: Any = FakeSweeps()
-    SweepFinisher(leases=new_leases(), sweeps=sweeps).finish(sweep, results)
+    finish_sweep(sweep, results, leases=new_leases(), sweeps=sweeps)
     return list(sweeps.started)
 
 
@@ -47,7 +47,8 @@ def test_finish_releases_own_leases_only() -> None:
     for shard, holder in ((0, "one"), (1, "two"), (3, "one")):
         leases.acquire(shard, holder=holder, now=NOW, until=NOW + LEASE)
 
-    SweepFinisher(leases=leases, sweeps=cast("Any", FakeSweeps())).finish(make_sweep(), [MOVED])
+    sweeps: Any = FakeSweeps()
+    finish_sweep(make_sweep(), [MOVED], leases=leases, sweeps=sweeps)
 
     lease: Any = {"holder": "three", "now": NOW, "until": NOW + LEASE}
     assert [leases.acquire(shard, **lease) for shard in (0, 1, 3)] == [True, False, True]
@@ -55,23 +56,23 @@ def test_finish_releases_own_leases_only() -> None:
 
 @pytest.mark.parametrize("busy", [0, 2])
 def test_report_counts_shards_busy_with_other_sweep(busy: int) -> None:
-    finisher = SweepFinisher(leases=new_leases(), sweeps=cast("Any", FakeSweeps()))
-    report = finisher.finish(make_sweep(busy=busy), [])
+    sweeps: Any = FakeSweeps()
+    report = finish_sweep(make_sweep(busy=busy), [], leases=new_leases(), sweeps=sweeps)
     assert report == {"counts": {}, "jobs": [], **({"busy_shards": 2} if busy else {})}
 
 
 def test_only_incomplete_sweep_starts_next_page_where_it_stopped() -> None:
-    assert finish_sweep(make_sweep(), MOVED) == []
-    assert finish_sweep(make_sweep(next=NEXT), MOVED) == [NEXT]
+    assert finish(make_sweep(), MOVED) == []
+    assert finish(make_sweep(next=NEXT), MOVED) == [NEXT]
 
 
 @pytest.mark.parametrize("first", [None, "2026-11-16T02:00:00.000000Z"])
 def test_page_of_failing_jobs_does_not_hide_next_one(first: str | None) -> None:
-    assert finish_sweep(make_sweep(**{"next": NEXT, "from": first}), STUCK) == [NEXT]
+    assert finish(make_sweep(**{"next": NEXT, "from": first}), STUCK) == [NEXT]
 
 
 def test_page_with_same_start_continues_there_only_after_progress() -> None:
     same = make_sweep(**{"next": {**NEXT, "job_type": "a.b"}, "from": NEXT["from"]})
-    assert finish_sweep(same, STUCK, MOVED) == [{**NEXT, "job_type": "a.b"}]
+    assert finish(same, STUCK, MOVED) == [{**NEXT, "job_type": "a.b"}]
     # Rows that always fail and are due at once must not hide those that are due later.
-    assert finish_sweep(same, STUCK) == [{"from": "2026-11-16T03:00:00.001Z", "job_type": "a.b"}]
+    assert finish(same, STUCK) == [{"from": "2026-11-16T03:00:00.001Z", "job_type": "a.b"}]

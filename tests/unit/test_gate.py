@@ -12,12 +12,15 @@ from oncely.core.errors import UnavailableError
 from oncely.core.outcomes import Duplicate, Rejected
 from oncely.core.profiles import EndpointGroup
 from oncely.core.surroundings import Hold
-from oncely.gates.gate import LOCAL_SLOWDOWN, RETRY_AFTER, SNAPSHOT_AGE, Gate
-from oncely.gates.rules import (
+from oncely.gates.gate import (
     FIRST_PROBE_AFTER,
+    LOCAL_SLOWDOWN,
     MAX_SLOT_WAIT,
     MIN_FAILURES,
+    RETRY_AFTER,
     SLOT_LEAD,
+    SNAPSHOT_AGE,
+    Gate,
     GateSnapshot,
     GateState,
     Pause,

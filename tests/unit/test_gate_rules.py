@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from oncely.core.profiles import MAX_RATE, MIN_RATE, EndpointGroup
-from oncely.gates.rules import (
+from oncely.gates.gate import (
     FAILURE_WINDOW,
     FIRST_PROBE_AFTER,
     MAX_CLOCK_ERROR,

@@ -5,8 +5,7 @@ from datetime import timedelta
 import pytest
 
 from oncely.core.errors import GateClosedError
-from oncely.gates.gate import SNAPSHOT_AGE
-from oncely.gates.rules import MAX_SLOT_WAIT, MAX_WAIT_IN_EFFECT, GateState
+from oncely.gates.gate import MAX_SLOT_WAIT, MAX_WAIT_IN_EFFECT, SNAPSHOT_AGE, GateState
 from oncely.providers.stripe.plugin import STRIPE
 from tests.support.fakes import START
 from tests.unit.test_gate import EFFECTS, LOOKUPS, GateProcess, process  # noqa: F401  # a fixture

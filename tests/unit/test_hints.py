@@ -17,9 +17,10 @@ from oncely.core.hints import (
 from oncely.core.job_row import EventMark, EventRecord, JobRow
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Status
+from oncely.core.table_guard import TableOpen
 from oncely.jobs.refund_ledger import RefundLedger, RefundState
 from oncely.plugins.events import JobHint, ProviderEvent
-from oncely.reconcile.event_hints import EventHints
+from oncely.reconcile.event_intake import receive_hint
 from tests.support.crash_points import InterruptingPort
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.unit.samples import NOW, TICK, make_job
@@ -181,6 +182,12 @@ def test_hint_during_the_ending_lookup_does_not_delay_the_end(debit: InMemorySta
     assert debit.job(KEY).status is Status.FINISHED
 
 
+def open_table(world: InMemoryStack) -> TableOpen:
+    table = world.reconciler().guard.check()
+    assert isinstance(table, TableOpen)
+    return table
+
+
 def receive(
     world: InMemoryStack,
     reported: ReportedState,
@@ -193,7 +200,7 @@ def receive(
     event = ProviderEvent(
         event_id="evt_1", type="an.event", created=NOW, object_id=object_id, content=hint
     )
-    return EventHints(world.reconciler()).receive(hint, event, provider="stripe")
+    return receive_hint(world.reconciler(), open_table(world), hint, event, "stripe")
 
 
 def test_event_finishes_slow_payment_with_the_next_sweep(debit: InMemoryStack) -> None:
@@ -214,8 +221,8 @@ def test_event_stays_in_queue_while_its_row_keeps_changing(debit: InMemoryStack)
     )
     restless: Any = InterruptingPort(debit.store, "get", note)
     with pytest.raises(UnavailableError, match="changed 5 times"):
-        EventHints(replace(debit.reconciler(), store=restless)).receive(
-            hint, event, provider="stripe"
+        receive_hint(
+            replace(debit.reconciler(), store=restless), open_table(debit), hint, event, "stripe"
         )
 
 

@@ -17,7 +17,7 @@ from oncely.core.lifecycle import NO_ROW, TRANSITIONS, Event, Status, WaitKind
 from oncely.core.outcomes import Duplicate, Unknown
 from oncely.core.repairs import Repair, cancel, cancelled_job, resolve_manually
 from oncely.core.store import Created
-from oncely.gates.rules import PauseAction
+from oncely.gates.gate import PauseAction
 from oncely.history.erasure_log import Person
 from oncely.history.lines import backfill_line, history_line
 from oncely.history.restore import restore_row

@@ -65,9 +65,8 @@ def test_deliveries_are_counted_by_result() -> None:
         ]
     )
 
-    assert (tally.deliveries, tally.redelivered, tally.duplicates) == (5, 1, 2)
-    assert (tally.rejected, tally.errors) == (2, 1)
-    assert (tally.resolved, tally.dead_letters) == (1, 1)
+    assert (tally.deliveries, tally.redelivered, tally.duplicates.total()) == (5, 1, 2)
+    assert (tally.rejected, tally.resolved) == (2, 1)
 
 
 def test_engine_log_counts_functions_that_timed_out(tmp_path: Path) -> None:

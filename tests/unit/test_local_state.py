@@ -5,56 +5,76 @@ import os
 import zipfile
 from io import BytesIO
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely.testing.local import LocalFixtures
 from oncely_local import deploy as deploy_module
+from oncely_local import redeploy as redeploy_module
 from oncely_local.deploy import source_digest
 from oncely_local.project import LocalProject
-from oncely_local.redeploy import RunningStack, advertise, package_engine
+from oncely_local.redeploy import RunningStack, advertised, package_engine
 
-HERE = RunningStack(
-    pid=os.getpid(),
-    endpoint="http://127.0.0.1:1",
-    providers="http://127.0.0.1:2",
+# The parts of a stack by which other processes find it.
+STACK: Any = SimpleNamespace(
+    engine=SimpleNamespace(url="http://127.0.0.1:1"),
+    sandbox=SimpleNamespace(url="http://127.0.0.1:2"),
     outputs={"JobsTableName": "jobs"},
-    code="c",
-    shape="s",
+    account=SimpleNamespace(stack_name="Oncely-local"),
 )
 # Larger than any process id.
 NOBODY = 2**22 + 1
 
 
-def test_stack_is_found_while_running(tmp_path: Path) -> None:
-    file = tmp_path / "build" / "local.json"
-    with advertise(HERE, file):
-        assert RunningStack.find(file) == HERE
-    assert RunningStack.find(file) is None
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalProject:
+    found = LocalProject(tmp_path, SHIPPED_JOBS, LocalFixtures())
+    for module in (deploy_module, redeploy_module):
+        monkeypatch.setattr(module, "local_project", lambda: found)
+    return found
 
 
-def test_stack_is_not_found_when_its_process_died(tmp_path: Path) -> None:
-    file = tmp_path / "local.json"
-    file.write_text(json.dumps({**json.loads(write_state(HERE, tmp_path)), "pid": NOBODY}))
-    assert RunningStack.find(file) is None
+def test_stack_is_found_while_running(project: LocalProject) -> None:
+    with advertised(STACK):
+        found = RunningStack.find()
+        assert found
+        assert (found.pid, found.endpoint, found.providers) == (
+            os.getpid(),
+            STACK.engine.url,
+            STACK.sandbox.url,
+        )
+        assert (found.stack, found.outputs) == (STACK.account.stack_name, STACK.outputs)
+    assert not project.state_file.exists()
+    assert RunningStack.find() is None
 
 
-def write_state(running: RunningStack, folder: Path) -> str:
-    running.write(folder / "other.json")
-    return (folder / "other.json").read_text()
+def test_second_stack_leaves_the_first_one_findable(project: LocalProject) -> None:
+    with advertised(STACK):
+        before = project.state_file.read_text()
+        with advertised(STACK):
+            assert project.state_file.read_text() == before
+        assert project.state_file.read_text() == before
+
+
+def test_stack_is_not_found_when_its_process_died(project: LocalProject) -> None:
+    with advertised(STACK):
+        written = json.loads(project.state_file.read_text())
+        project.state_file.write_text(json.dumps({**written, "pid": NOBODY}))
+        assert RunningStack.find() is None
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"pid": 1}', "not JSON"])
-def test_stack_is_not_found_when_file_is_malformed(tmp_path: Path, content: str) -> None:
-    file = tmp_path / "local.json"
-    file.write_text(content)
-    assert RunningStack.find(file) is None
+def test_stack_is_not_found_when_file_is_malformed(project: LocalProject, content: str) -> None:
+    project.state_file.parent.mkdir()
+    project.state_file.write_text(content)
+    assert RunningStack.find() is None
 
 
-def test_digest_covers_code_and_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    project = LocalProject(tmp_path, SHIPPED_JOBS, LocalFixtures())
-    monkeypatch.setattr(deploy_module, "local_project", lambda: project)
+def test_digest_covers_code_and_settings(project: LocalProject) -> None:
+    tmp_path = project.folder
     one, two = tmp_path / "one.py", tmp_path / "two.py"
     one.write_text("a")
     before = source_digest([one])
@@ -71,6 +91,12 @@ def test_stack_sources_exclude_local_runner() -> None:
     assert not any("/oncely_local/" in name or "__pycache__" in name for name in names)
     assert any(name.endswith("functions/oncely/handlers/process_queue.py") for name in names)
     assert any(name.endswith("infra/oncely_cdk/stack.py") for name in names)
+
+
+def test_stack_is_derived_from_every_named_source() -> None:
+    names = [str(path) for path in deploy_module.stack_sources()]
+    for part in deploy_module._DERIVED_FROM:  # noqa: SLF001  # a stale name would go unnoticed
+        assert any(f"functions/oncely/{part}" in name for name in names), part
 
 
 def test_local_engine_has_package_without_testing() -> None:

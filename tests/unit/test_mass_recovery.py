@@ -19,6 +19,7 @@ from oncely.reconcile.find_due_work import SweepItem, SweepRequest
 from oncely.reconcile.resolve_group import (
     GroupResolver,
     build_group_summary,
+    finish_sweep,
     split_into_groups,
 )
 from tests.support.fakes import START
@@ -69,7 +70,7 @@ class OutageRecovery:
             heapq.heappush(lanes, world.clock.time + READ_SECONDS)
             self.groups += 1
         world.clock.time = max(lanes) + INVOCATION
-        app.sweep_finisher.finish(
+        finish_sweep(
             {
                 "execution": holder,
                 "shards": found.shards,
@@ -78,6 +79,8 @@ class OutageRecovery:
                 "next": asked.next_page(found.resume_at),
             },
             results,
+            leases=app.ports.sweep_leases,
+            sweeps=app.ports.sweeps,
         )
 
     def _resolver(self) -> GroupResolver:

@@ -7,7 +7,7 @@ import pytest
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Status
 from oncely.core.profiles import EndpointGroup
-from oncely.gates.rules import (
+from oncely.gates.gate import (
     FIRST_PROBE_AFTER,
     GateState,
     gate_name,

@@ -9,8 +9,7 @@ import pytest
 from oncely.alerts.headlines import review_cause
 from oncely.aws import signals
 from oncely.core.errors import UnavailableError
-from oncely.gates.gate import Gate
-from oncely.gates.rules import GateState, PauseAction
+from oncely.gates.gate import Gate, GateState, PauseAction
 from oncely.operate.overview import (
     MAX_REVIEW_GROUPS,
     MAX_REVIEWS,

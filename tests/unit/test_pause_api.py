@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from oncely.gates.rules import GateState
+from oncely.gates.gate import GateState
 from oncely.handlers.telemetry import telemetry
 from tests.support.fakes import START
 from tests.support.in_memory_stack import InMemoryStack

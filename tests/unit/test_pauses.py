@@ -8,7 +8,7 @@ import pytest
 from oncely.core.errors import InvalidRequestError
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status, WaitKind
-from oncely.gates.rules import Pause, PauseAction, PauseEntry
+from oncely.gates.gate import Pause, PauseAction, PauseEntry
 from oncely.gates.table import GateTable
 from oncely.operate.own_tables import GATES
 from oncely.operate.pauses import MAX_REASON_LENGTH, PauseChange, gates_to_json

@@ -8,12 +8,12 @@ from uuid import UUID
 
 import pytest
 
-from oncely.aws.system import new_owner_token
 from oncely.core.claims import Claim
 from oncely.core.effect_outcomes import BusinessWrite, EffectOutcome, Succeeded
 from oncely.core.job_row import JobRow
 from oncely.core.row_items import serialize_job
 from oncely.core.store import ClaimResult, SwapResult
+from oncely.ports import new_owner_token
 from tests.integration.ping import Ping, ping_message
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.mail import MemoryMail

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from oncely.aws.secrets_manager import cached_secret_reader
 from oncely.core.errors import NotConfiguredError
+from oncely.ports import cached_secret_reader
 
 
 class FakeSecretsClient:

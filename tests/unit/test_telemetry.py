@@ -10,8 +10,9 @@ from typing import Any, get_args
 import pytest
 
 from oncely.aws import signals
+from oncely.aws.signals import DuplicateReason
 from oncely.core.lifecycle import WaitKind
-from oncely.core.outcomes import DuplicateReason, NotRun, NotRunCause, Parked, RunOutcome
+from oncely.core.outcomes import NotRun, NotRunCause, Parked, RunOutcome
 from oncely.handlers import telemetry
 from oncely.handlers.telemetry import Telemetry, signal_for
 from oncely.run.process_batch import Ack, Delivery, ProcessedDelivery

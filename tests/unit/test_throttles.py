@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from oncely.aws import signals
-from oncely.aws.clients import AwsClients
-from oncely.core.aws_errors import THROTTLED_REQUESTS
+from oncely.aws.clients import THROTTLED_REQUESTS, AwsClients
 from oncely.handlers import telemetry
 from tests.support.worker import FakeContext
 

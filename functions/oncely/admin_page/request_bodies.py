@@ -10,7 +10,7 @@ from oncely.core.errors import InvalidRequestError
 from oncely.core.keys import JobKey
 from oncely.core.repairs import Repair
 from oncely.core.text import MAX_REASON_LENGTH, parse_time
-from oncely.gates.rules import PauseAction
+from oncely.gates.gate import PauseAction
 from oncely.operate.bulk_repairer import BulkRepairer, BulkSelection, SelectedJob
 from oncely.operate.job_lists import JobFilter
 from oncely.operate.repair_request import RepairRequest

@@ -48,59 +48,69 @@ def review_alert(job: JobRow, *, stack: str, can_look_up: bool = True) -> Alert:
 
 def conflict_alert(key: JobKey, reason: str, *, stack: str) -> Alert:
     """The alert for a message whose key belongs to a job with other business values."""
-    lines = [
+    return _job_alert(
+        key,
         "A message was rejected and nothing was sent for it. The existing job is unchanged.",
-        f"Job: {key}",
         f"Reason: {support_line(reason)}",
         "Known: the message is in the rejects queue, with this reason",
         "Unknown: which of the two messages is correct",
-        f"Next: {show_command(key, stack)}",
-    ]
-    return Alert(
-        subject=f"Oncely: conflicting message for {key}",
-        text="\n".join(lines),
+        subject=f"conflicting message for {key}",
         kind=kind_of_key(AlertCause.CONFLICT, key, reason),
-        names=(key,),
-        once=True,
+        stack=stack,
     )
 
 
 def orphaned_outcome_alert(key: JobKey, outcome: str, *, stack: str) -> Alert:
     """The alert for an outcome of a job whose row was deleted."""
-    lines = [
+    return _job_alert(
+        key,
         "The provider reported an outcome that could not be recorded: the job's row was deleted.",
-        f"Job: {key}",
         f"Outcome: {support_line(outcome)}",
         "Known: no new row was created, and no business row was changed",
         "Unknown: who deleted the row, and what the business rows should say",
-        f"Next: {show_command(key, stack)}",
-    ]
-    return Alert(
-        subject=f"Oncely: {key} has no row",
-        text="\n".join(lines),
+        subject=f"{key} has no row",
         kind=kind_of_key(AlertCause.ORPHANED_OUTCOME, key),
-        names=(key,),
-        once=True,
+        stack=stack,
     )
 
 
 def forged_row_alert(key: JobKey, status: str, *, stack: str) -> Alert:
     """The alert for a row that none of our functions wrote, and that a message replaces."""
     reason = f"a forged row was {status}"
-    lines = [
+    return _job_alert(
+        key,
         "Somebody tried to block this job. Nothing was sent yet, and a valid message runs it.",
-        f"Job: {key}",
         f"Reason: {reason}",
         "Known: no worker had claimed the row, and Oncely had not written it. Nothing of it stays",
         "Unknown: who inserted it. Every producer of this queue can",
-        f"Next: {show_command(key, stack)}",
-    ]
-    return Alert(
-        subject=f"Oncely: forged row of {key}",
-        text="\n".join(lines),
+        subject=f"forged row of {key}",
         kind=kind_of_key(AlertCause.FORGED_ROW, key, reason),
-        names=(key,),
-        once=True,
+        stack=stack,
+    )
+
+
+def ignored_run_at_alert(job: JobRow, schedule_limit: timedelta, *, stack: str) -> Alert:
+    """The alert for a job whose run time is further ahead than its contract honors."""
+    honored = f"up to {format_duration(schedule_limit)} ahead" if schedule_limit else "no time"
+    run_at = format_minute(job.run_at or job.created_at)
+    return _job_alert(
+        job.job_key,
+        "The job was not held back: it runs now, because its run time is not honored.",
+        f"Known: its row says {run_at}; {job.job_type} honors {honored}, and no message set it",
+        "Unknown: which producer inserted the row, and whether the job should have waited",
+        subject=f"the run time of {job.job_key} is not honored",
+        kind=kind_of_key(AlertCause.IGNORED_RUN_AT, job.job_key),
+        stack=stack,
+    )
+
+
+def _job_alert(
+    key: JobKey, impact: str, *lines: str, subject: str, kind: AlertKind, stack: str
+) -> Alert:
+    """An alert that is sent once for a job: nothing else keeps it from being repeated."""
+    text = (impact, f"Job: {key}", *lines, f"Next: {show_command(key, stack)}")
+    return Alert(
+        subject=f"Oncely: {subject}", text="\n".join(text), kind=kind, names=(key,), once=True
     )
 
 
@@ -142,26 +152,6 @@ def later_change_alert(job: JobRow, change: EffectChange, *, stack: str) -> Aler
         text="\n".join(lines),
         kind=kind_of_key(AlertCause.LATER_CHANGE, job.job_key, change.kind),
         names=(job.job_key,),
-    )
-
-
-def ignored_run_at_alert(job: JobRow, schedule_limit: timedelta, *, stack: str) -> Alert:
-    """The alert for a job whose run time is further ahead than its contract honors."""
-    honored = f"up to {format_duration(schedule_limit)} ahead" if schedule_limit else "no time"
-    run_at = format_minute(job.run_at or job.created_at)
-    lines = [
-        "The job was not held back: it runs now, because its run time is not honored.",
-        f"Job: {job.job_key}",
-        f"Known: its row says {run_at}; {job.job_type} honors {honored}, and no message set it",
-        "Unknown: which producer inserted the row, and whether the job should have waited",
-        f"Next: {show_command(job.job_key, stack)}",
-    ]
-    return Alert(
-        subject=f"Oncely: the run time of {job.job_key} is not honored",
-        text="\n".join(lines),
-        kind=kind_of_key(AlertCause.IGNORED_RUN_AT, job.job_key),
-        names=(job.job_key,),
-        once=True,
     )
 
 

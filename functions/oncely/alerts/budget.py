@@ -115,6 +115,6 @@ class Alert:
 
     subject: str
     text: str
-    kind: AlertKind | None = None  # None if the budget does not apply, as for a digest
+    kind: AlertKind | None = None  # None if the budget does not apply, as for a summary
     names: tuple[str, ...] = ()  # the job keys, or the ids of messages without one
     once: bool = False  # one alert per job: nothing else keeps it from being repeated

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from oncely.core.aws_errors import AWS_ERRORS, is_missing_index, translated, write_conditionally
+from oncely.core.aws_errors import AWS_ERRORS, error_code, translated, write_conditionally
 from oncely.core.effect_outcomes import BusinessWrite
 from oncely.core.row_items import deserialize_row, serialize
 from oncely.core.store import business_update
@@ -60,7 +60,7 @@ class BusinessTable:
                         rows = map(deserialize_row, page["Items"])
                         yield from map(self._with_our_names, rows)
                 except AWS_ERRORS as error:
-                    if self.may_lack_indexes and is_missing_index(error):
+                    if self.may_lack_indexes and _is_missing_index(error):
                         return
                     raise
 
@@ -111,3 +111,8 @@ class BusinessTable:
     def _translate_errors(self) -> AbstractContextManager[None]:
         resource = f"the table {self.short_name!r}"
         return translated(resource, name=self.name, check="its name, its key and the grants")
+
+
+def _is_missing_index(error: Exception) -> bool:
+    """Whether the index does not exist. DynamoDB has no separate error code for this."""
+    return error_code(error) == "ValidationException" and "specified index" in str(error)

@@ -1,8 +1,12 @@
 """AWS clients of one execution environment: all but one made once, by the first thread."""
 
 import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from oncely.core.aws_errors import OVER_CAPACITY_CODES
 
 if TYPE_CHECKING:
     import boto3
@@ -19,20 +23,52 @@ if TYPE_CHECKING:
     from mypy_boto3_stepfunctions import SFNClient
 
 
+@dataclass
+class ThrottleCount:
+    """The throttled requests since they were last reported."""
+
+    count: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def add(self) -> None:
+        """Count one request."""
+        with self._lock:
+            self.count += 1
+
+    def take(self) -> int:
+        """Return the count, and start again at 0."""
+        with self._lock:
+            count, self.count = self.count, 0
+        return count
+
+
+# Of this execution environment.
+THROTTLED_REQUESTS: Final = ThrottleCount()
+
+
+def _count_if_throttled(**event: Any) -> None:  # noqa: ANN401  # the SDK's own form
+    """Count a response of DynamoDB's, for the metric, if a table or index is over its capacity."""
+    response: Mapping[str, Any] = event.get("parsed_response") or {}
+    if "Error" not in response:
+        return
+    reasons = response.get("CancellationReasons", ())  # of a transaction
+    codes = {one.get("Code") for one in (response["Error"], *reasons)}
+    if codes & OVER_CAPACITY_CODES:
+        THROTTLED_REQUESTS.add()
+
+
 class _Session:
     """The part of boto3's session that we use. Importing boto3 would also load S3 transfers."""
 
     def __init__(self) -> None:
         import botocore.session
 
-        from oncely.core.aws_errors import count_if_throttled
-
         self._session = botocore.session.Session()
         self._services: set[str] = set()
         # Otherwise the SDK's loader searches the folders of all services for the names that exist.
         self._session.get_component("data_loader").list_available_services = self._known_services
         # The SDK repeats throttled requests, so no caller sees most of them.
-        self._session.register("response-received.dynamodb", count_if_throttled)
+        self._session.register("response-received.dynamodb", _count_if_throttled)
 
     def client(self, service: str, *, config: "Config") -> Any:  # noqa: ANN401  # of any service
         self._services.add(service)

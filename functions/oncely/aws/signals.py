@@ -1,5 +1,6 @@
 """The names of the metrics that the functions emit; alarms and the dashboard use the same."""
 
+from enum import StrEnum
 from typing import Final
 
 NAMESPACE: Final = "Oncely"
@@ -36,3 +37,11 @@ THROTTLED: Final = "Throttled"  # requests to DynamoDB
 RESOLVE_FAILED: Final = "ResolveFailed"
 OLDEST_UNRESOLVED_AGE: Final = "OldestUnresolvedAge"
 SWEEP_FINISHED: Final = "SweepFinished"  # in seconds that it took
+
+
+class DuplicateReason(StrEnum):
+    """Why a message was a duplicate; a log field and a metric dimension."""
+
+    FINISHED = "finished"  # the job had ended; the stored result was returned
+    IN_PROGRESS = "in_progress"  # another worker, the reconciler or an operator handles it
+    CONFLICT = "conflict"  # same key, other business values

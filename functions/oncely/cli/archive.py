@@ -1,5 +1,7 @@
 """`oncely archive`: the history of jobs, its gaps, and the backfill that closes them."""
 
+import sys
+from collections.abc import Iterator
 from datetime import datetime
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Final
@@ -109,14 +111,25 @@ def verify(
     """
     from oncely.history.verify import verify_history
 
-    lines = stack.app.ports.history.lines(since=since and since.date())
-    rules = 0
-    with console.stderr_console().status("reading…") as status:
+    first = since and since.date()
+    history = stack.app.ports.history
+    rules = listed = 0
+    # JSON on the same terminal would be torn apart.
+    with console.step_bars(hidden=json and sys.stdout.isatty()) as bars:
+        # Listed twice: the names of a large archive would fill the memory.
+        for listed, _ in enumerate(history.names(since=first), 1):
+            bars.show("listing objects", 0.0, listed)
+        bars.show("listing objects", 1.0, listed)
 
-        def report(read: int, jobs: int) -> None:
-            status.update(f"{read:,} lines read, {jobs:,} jobs checked…")
+        def names() -> Iterator[str]:
+            for number, name in enumerate(history.names(since=first), 1):
+                bars.show("reading objects", number / listed, number)
+                yield name
 
-        for found in verify_history(lines, report=report):
+        def report(checked: int, lines: int) -> None:
+            bars.show("checking lines", checked / max(lines, 1), checked)
+
+        for found in verify_history(history.read(names()), report=report):
             rules += 1
             line = found.line
             if json:
@@ -127,7 +140,7 @@ def verify(
                 }
                 console.print_json({**where, "rule": found.rule, "sentence": found.rule.sentence})
             else:
-                console.print_line(f"{found} ({found.rule})")
+                bars.print_line(f"{found} ({found.rule})")
     if rules:
         console.print_error(
             f"{rules} rules are broken. `oncely archive about KEY` shows the history of a job; "

@@ -19,11 +19,7 @@ from oncely.core.text import format_minute
 
 if TYPE_CHECKING:
     from oncely.operate.audit_book import AuditBook, AuditPeriod
-    from oncely.operate.audit_payments import (
-        AuditResult,
-        PaymentAuditor,
-        ReportAudit,
-    )
+    from oncely.operate.audit_payments import AuditResult, PaymentAuditor
     from oncely.plugins.ledger import LedgerTotal
 
 app: Final = typer.Typer(help="Compare jobs with the providers' own lists.", no_args_is_help=True)
@@ -68,8 +64,8 @@ def payments(
     if restart:
         path.unlink(missing_ok=True)
     with _open_book(path, period, auditor) as book:
-        with _progress_bar() as report:
-            result = auditor.run(book, report=report)
+        with console.step_bars() as bars:
+            result = auditor.run(book, report=bars.show)
         if json:
             for line in auditor.report_lines(book, result):
                 console.print_json(line)
@@ -116,24 +112,6 @@ def _open_book(
     path.touch(mode=0o600)
     with AuditBook(str(path), period) as book:
         yield book
-
-
-@contextmanager
-def _progress_bar() -> "Iterator[ReportAudit]":
-    from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[number]}"))
-    stderr = console.stderr_console()
-    hidden = not stderr.is_terminal
-    with Progress(*columns, TimeElapsedColumn(), console=stderr, disable=hidden) as bar:
-        tasks: dict[str, TaskID] = {}
-
-        def report(step: str, share: float, count: int) -> None:
-            if step not in tasks:
-                tasks[step] = bar.add_task(step, total=1.0, number="")
-            bar.update(tasks[step], completed=share, number=f"{count:,}")
-
-        yield report
 
 
 def _print_result(book: "AuditBook", result: "AuditResult", options: str) -> None:

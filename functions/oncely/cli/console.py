@@ -3,6 +3,9 @@
 import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import IO, TYPE_CHECKING, Final, TypeVar
 
 import typer
@@ -12,6 +15,7 @@ from oncely.core.text import single_line
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import Progress, TaskID
     from rich.text import Text
 
 T = TypeVar("T")
@@ -120,6 +124,42 @@ def with_progress(items: Iterable[T], label: str, *, total: int) -> Iterator[T]:
     yield from track(items, label, total=total, console=console, transient=True, disable=quiet)
 
 
+@dataclass
+class StepBars:
+    """A progress bar for each step, on stderr."""
+
+    progress: "Progress"
+    _tasks: "dict[str, TaskID]" = field(default_factory=dict)
+
+    def show(self, step: str, share: float, count: int) -> None:
+        """Show the progress of a step, from 0 to 1, and a number beside its bar."""
+        if step not in self._tasks:
+            self._tasks[step] = self.progress.add_task(step, total=1.0, number="")
+        self.progress.update(self._tasks[step], completed=share, number=f"{count:,}")
+
+    def print_line(self, line: str) -> None:
+        """Print a result. On a terminal, it is above the bars."""
+        shown = not self.progress.disable and sys.stdout.isatty()
+        print_line(line, to=self.progress.console if shown else None)
+
+
+@contextmanager
+def step_bars(*, hidden: bool = False) -> Iterator[StepBars]:
+    """Show the progress of several steps, if stderr is a terminal."""
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[number]}"))
+    console = stderr_console()
+    with Progress(
+        *columns,
+        TimeElapsedColumn(),
+        console=console,
+        disable=hidden or not console.is_terminal,
+        redirect_stdout=False,  # which would write the results for a pipe to stderr
+    ) as progress:
+        yield StepBars(progress)
+
+
 def print_json(value: object) -> None:
     """Print one line of ASCII JSON, which no terminal or log can misread."""
     # Not through rich, which would wrap it.
@@ -137,3 +177,17 @@ def confirm(question: str) -> None:
 
 def _is_terminal() -> bool:
     return sys.stdin.isatty()
+
+
+def format_age(at: datetime, now: datetime) -> str:
+    """Format how long ago a time was, or how far ahead: "4 min ago", "in 2 h"."""
+    minutes = abs(now - at).total_seconds() / 60
+    if minutes < 1:
+        return "now"
+    if minutes < 60:  # noqa: PLR2004  # an hour
+        text = f"{minutes:.0f} min"
+    elif minutes < 48 * 60:
+        text = f"{minutes / 60:.0f} h"
+    else:
+        text = f"{minutes / 1440:.0f} days"
+    return f"{text} ago" if at <= now else f"in {text}"

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from oncely.aws.alarm_description import AlarmDescription
 from oncely.aws.objects import S3Objects
+from oncely.cli import console
 from oncely.cli.project import project_jobs
 from oncely.cli.stack_connection import StackConnection
 from oncely.contracts.contract import AnyContract, providers_of
@@ -24,7 +25,7 @@ from oncely.contracts.table_schema import Column, ColumnType, IndexSchema, KeySc
 from oncely.core.aws_errors import AWS_ERRORS, error_code
 from oncely.core.job_row import operator_name
 from oncely.core.table_guard import DynamoTableIdentity, blocking_reason
-from oncely.core.text import format_age, format_minute
+from oncely.core.text import format_minute
 from oncely.history.archive import HistoryArchive
 from oncely.operate.own_tables import JOBS, JOBS_SCHEMA, TTL_ATTRIBUTE
 from oncely.plugins.health import Finding, failed, passed, warned
@@ -868,7 +869,7 @@ def check_jobs(deployed: DeployedStack) -> Iterator[Finding]:
 
 
 def _since(at: datetime, now: datetime) -> str:
-    return f"since {format_minute(at)} ({format_age(at, now)})"
+    return f"since {format_minute(at)} ({console.format_age(at, now)})"
 
 
 def check_gates(deployed: DeployedStack) -> Iterator[Finding]:

@@ -15,7 +15,7 @@ from oncely.cli.errors import CommandError, usage_error
 from oncely.cli.options import JobTypeOption, JsonOption, time_option, with_stack
 from oncely.cli.stack_connection import StackConnection
 from oncely.core.lifecycle import Status
-from oncely.core.text import format_age, parse_time
+from oncely.core.text import parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -123,7 +123,7 @@ def format_time(text: object, *, with_age: bool = False) -> str:
     if not with_age:
         return plain
     try:
-        return f"{plain} UTC ({format_age(parse_time(text), datetime.now(UTC))})"
+        return f"{plain} UTC ({console.format_age(parse_time(text), datetime.now(UTC))})"
     except ValueError:  # a row that was edited by hand
         return plain
 

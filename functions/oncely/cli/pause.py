@@ -7,7 +7,7 @@ import typer
 from oncely.cli import console
 from oncely.cli.options import ActorOption, JsonOption, with_stack
 from oncely.cli.stack_connection import StackConnection, actor_name, caller_identity
-from oncely.gates.rules import PauseAction
+from oncely.gates.gate import PauseAction
 
 if TYPE_CHECKING:
     from oncely.operate.pauses import PauseChange

@@ -1,39 +1,13 @@
 """Translates what botocore raises into the engine's own errors, by what the caller should do."""
 
-import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
 from botocore.exceptions import ConnectionError as AwsConnectionError
 
 from oncely.core.errors import NotConfiguredError, OncelyError, UnavailableError
-
-
-@dataclass
-class ThrottleCount:
-    """The throttled requests since they were last reported."""
-
-    count: int = 0
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def add(self) -> None:
-        """Count one request."""
-        with self._lock:
-            self.count += 1
-
-    def take(self) -> int:
-        """Return the count, and start again at 0."""
-        with self._lock:
-            count, self.count = self.count, 0
-        return count
-
-
-# Of this execution environment.
-THROTTLED_REQUESTS: Final = ThrottleCount()
-
 
 # What a call of a client raises.
 AWS_ERRORS: Final = (BotoCoreError, ClientError)
@@ -52,13 +26,14 @@ _AMBIGUOUS_CODES: Final = frozenset(
         *("RequestTimeout", "RequestTimeoutException"),
     }
 )
-_OVER_CAPACITY_CODES: Final = frozenset(
+# A table or index is over its capacity.
+OVER_CAPACITY_CODES: Final = frozenset(
     {
         *("ProvisionedThroughputExceededException", "ProvisionedThroughputExceeded"),
         *("RequestLimitExceeded", "ThrottlingError", "ThrottlingException"),
     }
 )
-_THROTTLED_CODES: Final = _OVER_CAPACITY_CODES | {
+_THROTTLED_CODES: Final = OVER_CAPACITY_CODES | {
     *("OverLimit", "RequestThrottled", "SlowDown"),
     *("TransactionConflict", "TransactionConflictException"),
 }
@@ -85,25 +60,9 @@ def is_throttled(code: str) -> bool:
     return code in _THROTTLED_CODES
 
 
-def count_if_throttled(**event: Any) -> None:  # noqa: ANN401  # the SDK's own form
-    """Count a response of DynamoDB's, for the metric, if a table or index is over its capacity."""
-    response: Mapping[str, Any] = event.get("parsed_response") or {}
-    if "Error" not in response:
-        return
-    reasons = response.get("CancellationReasons", ())  # of a transaction
-    codes = {one.get("Code") for one in (response["Error"], *reasons)}
-    if codes & _OVER_CAPACITY_CODES:
-        THROTTLED_REQUESTS.add()
-
-
 def is_condition_failure(error: Exception) -> bool:
     """Whether the write's condition failed."""
     return error_code(error) == "ConditionalCheckFailedException"
-
-
-def is_missing_index(error: Exception) -> bool:
-    """Whether the index does not exist. DynamoDB has no separate error code for this."""
-    return error_code(error) == "ValidationException" and "specified index" in str(error)
 
 
 def write_conditionally(write: Callable[[], object]) -> bool:

@@ -4,15 +4,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum, auto
-from typing import Any, Final, assert_never
+from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from oncely.core.effect_outcomes import Json, Succeeded
 from oncely.core.job_row import CLOCK_SKEW, EvidenceEntry, JobRow, append_evidence
 from oncely.core.job_type import AlreadyResolved, AnyJobType, AnyMessage, Proceed
 from oncely.core.keys import JobKey, fingerprint
-from oncely.core.lifecycle import Event, Status, next_status
-from oncely.core.table_guard import TableOpen
+from oncely.core.lifecycle import Event, Status
 from oncely.core.text import format_minute
+
+if TYPE_CHECKING:
+    from oncely.core.table_guard import TableOpen
 
 _DAY: Final = timedelta(days=1)
 
@@ -89,13 +91,9 @@ def keeps_message(row: JobRow, claim: Claim) -> bool:
 
 def evidence_of_reopening(review: JobRow, claim: Claim) -> tuple[EvidenceEntry, ...]:
     """The evidence of a claimed review. An ordinary claim must cost one write, so it has none."""
-    entry = EvidenceEntry(
-        at=claim.now,
-        event=Event.CLAIM_REVIEW,
-        from_status=review.status,
-        to_status=next_status(review.status, Event.CLAIM_REVIEW),
-        reason="a valid message arrived, and nothing had been sent",
-        actor="worker",
+    reason = "a valid message arrived, and nothing had been sent"
+    entry = EvidenceEntry.of_step(
+        review.status, Event.CLAIM_REVIEW, at=claim.now, actor="worker", reason=reason
     )
     return append_evidence(review.evidence, entry)
 
@@ -157,7 +155,7 @@ def build_claim(  # each is part of the row
     message: AnyMessage,
     key: JobKey,
     precheck: Proceed[Any] | AlreadyResolved[Any],
-    table: TableOpen,
+    table: "TableOpen",
     *,
     deadline: datetime,
     now: datetime,

@@ -112,6 +112,24 @@ def requeue(event: Event, reason: str, *, run_at: datetime, **changes: object) -
     )
 
 
+def on_restored(job: JobRow, *, deployment: str, now: datetime) -> Decision:
+    """What a restore of the table means for a job: one that has not ended becomes unknown."""
+    # A row without a known claim belongs to this deployment as well. A history line has no error,
+    # and an erased one no result; a row without any mark is forged.
+    ours = {"deployment": job.deployment or deployment, "waits_for": None}
+    if not job.unresolved:
+        # A claim may be lost, so it is no longer certain that nothing was sent.
+        return Decision(event=Event.NOTE, reason="restored from the history", changes=ours)
+    reason = f"the job table was restored; it was {job.status}, so its outcome is looked up"
+    # The time without the table does not count as age.
+    times = {"lease_until": now, "due_at": now, "age_from": now}
+    return Decision(
+        event=Event.RESTORE,
+        reason=reason,
+        changes={**ours, **times, "owner": None, "last_error": single_line(reason)},
+    )
+
+
 def continue_later(job: JobRow, outcome: InProgress, now: datetime) -> Decision:
     """Return the attempt, because progress is saved, and continue with a new message."""
     released = requeue(

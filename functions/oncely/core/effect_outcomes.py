@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TypeAlias, assert_never
+from typing import TypeAlias
 
 Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | None"
 
@@ -175,29 +175,6 @@ def checked_lookup(answer: object) -> LookupOutcome:
     if isinstance(answer, LookupOutcome):
         return answer
     raise TypeError(f"a lookup cannot answer {type(answer).__name__}")
-
-
-def short_label(outcome: LookupOutcome) -> str:
-    """The answer of a lookup in two or three words."""
-    match outcome:
-        case Succeeded():
-            return "succeeded"
-        case Declined():
-            return "declined"
-        case StillOpen():
-            return "declined, still open"
-        case NotFound():
-            return "not done"
-        case Pending():
-            return "in progress"
-        case Anomalous(effect_done=done, undone=undone):
-            return "succeeded, changed later" if done or undone else "does not match the job"
-        case LookupFailed(unknown_reference=True):
-            return "unknown reference"
-        case LookupFailed() | LookupUnsupported():
-            return "no response"
-        case unreachable:
-            assert_never(unreachable)
 
 
 @dataclass(frozen=True)

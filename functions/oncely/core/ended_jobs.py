@@ -112,6 +112,11 @@ def request_erasure(now: datetime) -> Decision:
     )
 
 
+def erase_again(job: JobRow, now: datetime) -> JobRow:
+    """Erase a restored row, whose data was erased before."""
+    return erase_if_complete(replace(job, version=job.version + 1, erasure_requested_at=now))
+
+
 def is_complete(job: JobRow) -> bool:
     """Whether the job's data is no longer needed: it has ended, and nothing is left to publish."""
     return job.ended and job.due_at is None

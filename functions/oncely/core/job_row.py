@@ -68,6 +68,20 @@ class EvidenceEntry:
     count: int = 1
     last_at: datetime | None = None  # when the last of `count` equal entries was made
 
+    @classmethod
+    def of_step(
+        cls, before: Status | None, event: Event, *, at: datetime, actor: str, reason: str
+    ) -> "EvidenceEntry":
+        """The entry of one step of the life cycle. Raises IllegalTransitionError."""
+        return cls(
+            at=at,
+            event=event,
+            from_status=before,
+            to_status=next_status(before, event),
+            reason=reason_line(reason),
+            actor=actor,
+        )
+
     @property
     def actor_name(self) -> str:
         """The actor's display name."""
@@ -388,13 +402,9 @@ class JobRow:
         ):
             return None
         enqueued = bool(self.evidence) and self.evidence[0].event is Event.ENQUEUE
-        return EvidenceEntry(
-            at=self.claimed_at,
-            event=Event.CLAIM,
-            from_status=Status.READY if enqueued or self.fence > 1 else NO_ROW,
-            to_status=Status.STARTED,
-            reason=f"run {self.fence}",
-            actor="worker",
+        before = Status.READY if enqueued or self.fence > 1 else NO_ROW
+        return EvidenceEntry.of_step(
+            before, Event.CLAIM, at=self.claimed_at, actor="worker", reason=f"run {self.fence}"
         )
 
     def apply(
@@ -402,14 +412,7 @@ class JobRow:
     ) -> "JobRow":
         """The job after `event`: the next version, with one more evidence entry."""
         status = next_status(self.status, event)
-        entry = EvidenceEntry(
-            at=now,
-            event=event,
-            from_status=self.status,
-            to_status=status,
-            reason=reason_line(reason),
-            actor=actor,
-        )
+        entry = EvidenceEntry.of_step(self.status, event, at=now, actor=actor, reason=reason)
         same_wait = self.waits_for if status is self.status else None
         changes = {"waits_for": same_wait, **changes}
         changed = {
@@ -462,26 +465,19 @@ def new_job(
     message: Mapping[str, Json],
     *,
     now: datetime,
-    due_at: datetime,
+    due_at: datetime | None,
     actor: str,
     reason: str,
     owner: str | None = None,
     subject: str | None = None,
     run_at: datetime | None = None,
+    event: Event = Event.ENQUEUE,
 ) -> JobRow:
-    """The row that a producer or the reconciler writes before it sends the message.
+    """The first row of a job, such as a producer writes it before it sends the message.
 
     `owner` is a fresh token, so that a producer recognizes its own row after a lost response.
     """
-    status = next_status(NO_ROW, Event.ENQUEUE)
-    entry = EvidenceEntry(
-        at=now,
-        event=Event.ENQUEUE,
-        from_status=NO_ROW,
-        to_status=status,
-        reason=reason,
-        actor=actor,
-    )
+    status = next_status(NO_ROW, event)
     return JobRow(
         job_key=job_key,
         job_type=job_type,
@@ -489,11 +485,12 @@ def new_job(
         message=message,
         created_at=now,
         updated_at=now,
+        since=now if status in LISTED else None,
         due_at=due_at,
         subject=subject,
         owner=owner,
         run_at=run_at,
-        evidence=(entry,),
+        evidence=(EvidenceEntry.of_step(NO_ROW, event, at=now, actor=actor, reason=reason),),
     )
 
 

@@ -107,8 +107,9 @@ class WaitKind(StrEnum):
     DEAD_LETTER = "dead_letter"  # its message was dead-lettered, and is resent later
     GATE = "gate"  # it is paused, or the gate of its provider is closed
     SECRET = "secret"  # noqa: S105  # our secret is missing, or the provider rejects it
-    RETRY = "retry"  # nothing was sent, or a resend is safe
     RUN_AT = "run_at"  # its run time is in the future
+    # Only outcomes of a run have these: no row waits.
+    RETRY = "retry"  # nothing was sent, or a resend is safe
     NEXT_PART = "next_part"  # a long job made progress, and a new message continues it
 
 

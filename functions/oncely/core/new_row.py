@@ -61,19 +61,12 @@ def requested_job(
     It is written in this form. A row that was `ready` for a moment would be sent by a sweep. Until
     the request ends there is nothing to alert about, and nothing is sent.
     """
-    status = next_status(NO_ROW, Event.REQUEST)
-    entry = EvidenceEntry(
-        at=job.created_at,
-        event=Event.REQUEST,
-        from_status=NO_ROW,
-        to_status=status,
-        reason=reason_line(reason),
-        actor=actor,
-    )
-    review = replace(job, status=status)
+    at = job.created_at
+    entry = EvidenceEntry.of_step(NO_ROW, Event.REQUEST, at=at, actor=actor, reason=reason)
+    review = replace(job, status=next_status(NO_ROW, Event.REQUEST))
     return replace(
         review,
-        since=job.created_at,
+        since=at,
         due_at=until,
         last_error=reason_line(asked),
         waits_for=WaitKind.MESSAGE,

@@ -10,14 +10,6 @@ from oncely.core.lifecycle import Status, WaitKind
 from oncely.core.store import JobResult
 
 
-class DuplicateReason(StrEnum):
-    """Why a message was a duplicate; a log field and a metric dimension."""
-
-    FINISHED = "finished"  # the job had ended; the stored result was returned
-    IN_PROGRESS = "in_progress"  # another worker, the reconciler or an operator handles it
-    CONFLICT = "conflict"  # same key, other business values
-
-
 class RejectCause(StrEnum):
     """Why a message is moved to the rejects queue."""
 

@@ -34,11 +34,11 @@ from oncely.core.job_row import (
     MARKED_BY_OPERATOR,
     RESOLVED_BY_OPERATOR,
     Decision,
-    EvidenceEntry,
     JobRow,
+    new_job,
 )
 from oncely.core.keys import JobKey
-from oncely.core.lifecycle import NO_ROW, Event, Status, next_status
+from oncely.core.lifecycle import Event, Status
 from oncely.core.profiles import RetryPolicy, RetrySafety
 from oncely.core.text import format_duration, format_minute, reason_line, single_line
 
@@ -92,27 +92,18 @@ def cancelled_job(
     key: JobKey, job_type: str, *, now: datetime, actor: str, reason: str, retention: timedelta
 ) -> JobRow:
     """The row of a job that is cancelled before its first message: later ones are duplicates."""
-    status = next_status(NO_ROW, Event.CANCEL)
-    entry = EvidenceEntry(
-        at=now,
-        event=Event.CANCEL,
-        from_status=NO_ROW,
-        to_status=status,
-        reason=reason_line(reason),
+    row = new_job(
+        key,
+        job_type,
+        {},
+        now=now,
+        due_at=None,
         actor=actor,
+        reason=reason,
+        event=Event.CANCEL,
     )
-    job = JobRow(
-        job_key=key,
-        job_type=job_type,
-        status=status,
-        message={},
-        created_at=now,
-        updated_at=now,
-        since=now,
-        result={"code": CANCELLED_BY_OPERATOR},
-        last_error=reason_line(reason),
-        evidence=(entry,),
-    )
+    result = {"code": CANCELLED_BY_OPERATOR}
+    job = replace(row, result=result, last_error=reason_line(reason))
     return replace(job, expires_at=expiry_time(job, retention, now=now))
 
 
@@ -283,6 +274,23 @@ def note(reason: str) -> Decision:
     return Decision(event=Event.NOTE, reason=reason)
 
 
+def note_reference(reason: str, **found: str | None) -> Decision:
+    """Save the reference that a search found, and what the row lost with it."""
+    return Decision(event=Event.NOTE, reason=reason, changes=found)
+
+
+def request_repair(repair: Repair, pending: Mapping[str, Json], *, reason: str) -> Decision:
+    """Record what a second operator must confirm. It changes nothing else about the job."""
+    reason = f"requested {repair}: {reason}"
+    return Decision(event=Event.NOTE, reason=reason, changes={"pending_repair": pending})
+
+
+def in_answer_to_request(decision: Decision, message: Mapping[str, Json] | None) -> Decision:
+    """A repair, which confirms or voids an earlier request, with the operator's own message."""
+    changed = {} if message is None else {"message": message}
+    return replace(decision, changes={"pending_repair": None, **decision.changes, **changed})
+
+
 def note_resubmission(
     job: JobRow, policy: RetryPolicy, *, new_key: JobKey, reason: str, now: datetime
 ) -> Decision:
@@ -291,27 +299,6 @@ def note_resubmission(
     until = (now + policy.limits.max_age + MESSAGE_GRACE).replace(microsecond=0)
     kept = {} if job.expires_at is None else {"expires_at": max(job.expires_at, until)}
     return Decision(event=Event.NOTE, reason=f"resubmitted as {new_key}: {reason}", changes=kept)
-
-
-def lookup_summary(job: JobRow) -> str:
-    """The outcome of a lookup in a few words."""
-    match job.status:
-        case Status.READY:
-            return "not done"
-        case Status.STARTED:
-            return "in progress"
-        case Status.UNKNOWN:
-            return "still unknown"
-        case Status.FINISHED:
-            return "succeeded"
-        case Status.FAILED:
-            return "declined"
-        case Status.CANCELLED:
-            return "closed, not done"
-        case Status.NEEDS_REVIEW:
-            return "does not match the job"
-        case unreachable:
-            assert_never(unreachable)
 
 
 def _check_look_up(job: JobRow, policy: RetryPolicy, now: datetime) -> tuple[bool, str]:

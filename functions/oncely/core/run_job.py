@@ -95,107 +95,9 @@ from oncely.core.table_guard import TableBlocked, TableGuard, TableOpen, may_lac
 _LOST_UPDATE: Final = "its row changed just now"
 
 
-@dataclass(frozen=True, kw_only=True)
-class EarlyMessage:
-    """One message, which claims nothing, so that nothing can be sent."""
-
-    store: JobStore
-    alerter: Alerter
-    contract_type: type[AnyJobType]
-    message: AnyMessage
-    run_at: datetime | None  # counts only if this message writes the row
-    new_token: Callable[[], str]
-    actor: str
-
-    def ensure_row(
-        self, now: datetime, due_at: datetime, reason: str, forged: ForgedRow | None = None
-    ) -> JobRow:
-        """The row of the job, which is written if there is none of ours.
-
-        An existing row keeps its time.
-        """
-        new = row_from_message(
-            self.contract_type,
-            self.message,
-            now=now,
-            due_at=due_at,
-            actor=self.actor,
-            reason=reason,
-            owner=self.new_token(),
-            run_at=self.run_at,
-        )
-        created = create_row(self.store, self.alerter, new, forged)
-        return created.job if isinstance(created, Created) else created.row
-
-    def keep_time(self, row: JobRow, now: datetime) -> Parked:
-        """Leave the row to its run time, when it is due and sends another message."""
-        decision = wait_for_run_at(row)
-        lost = decision is not None and not isinstance(
-            self.store.swap(row, decision.apply_to(row, now=now, actor=self.actor)),
-            Swapped,
-        )
-        return Parked(
-            job_key=row.job_key,
-            job_type=row.job_type,
-            until=now if lost else row.run_at or now,
-            kind=WaitKind.RETRY if lost else WaitKind.RUN_AT,
-            reason=_LOST_UPDATE if lost else "it runs later",
-            redeliver=lost,
-        )
-
-
 # The row waits with another message, which may have the same values. Until its claim tells, this
 # one stays in the queue.
 _OTHER_MESSAGE_DELAY: Final = timedelta(minutes=30)
-
-
-@dataclass(frozen=True)
-class HeldMessage:
-    """One message, which claims nothing, so that nothing can be sent."""
-
-    early: EarlyMessage
-
-    def wait(self, hold: Hold, claim: Claim, *, can_nack: bool) -> Parked | Rejected | JobRow:
-        """Keep the job in the queue or in its row. Returns the row if it already has the answer.
-
-        A pause may last longer than the queue keeps a message, so the row keeps it.
-        """
-        held = Parked(
-            job_key=claim.job_key,
-            job_type=claim.job_type,
-            until=hold.until,
-            kind=WaitKind.GATE,
-            reason=hold.reason,
-            redeliver=can_nack and not hold.is_pause,
-        )
-        if held.redeliver:
-            return held
-        row = self.early.ensure_row(claim.now, hold.until, hold.reason)
-        is_ready = row.allows(Event.PARK) and not row.runs_later(claim.now, claim.schedule_limit)
-        if not is_ready or has_conflict(row, claim):
-            return row
-        if row.fingerprint is None and dict(row.message) != dict(claim.message):
-            return self._wait_beside(held, claim, can_nack=can_nack)
-        if decision := on_held(row, hold.reason, until=hold.until):
-            after = decision.apply_to(row, now=claim.now, actor=self.early.actor)
-            if not isinstance(self.early.store.swap(row, after), Swapped):
-                return row
-        return held
-
-    def _wait_beside(self, held: Parked, claim: Claim, *, can_nack: bool) -> Parked | Rejected:
-        if can_nack:
-            return replace(held, until=claim.now + _OTHER_MESSAGE_DELAY, redeliver=True)
-        reason = "another message waits under the same key"
-        alerted = self.early.alerter.alert_conflict(claim.job_key, reason)
-        return Rejected(
-            cause=RejectCause.CONFLICT,
-            reason=reason,
-            job_key=claim.job_key,
-            job_type=claim.job_type,
-            alerted=alerted,
-        )
-
-
 ACTOR: Final = "worker"
 _LOST_RACE: Final = "lost a race to claim it"
 _Passed: TypeAlias = Proceed[Any] | AlreadyResolved[Any]
@@ -251,9 +153,9 @@ class _Run:
     def schedule(self) -> RunOutcome:
         """Make the row wait until the job may run. An existing row keeps its own time, or none."""
         now = self.runner.clock.now()
-        row = self._early.ensure_row(now, now, "it runs later")
+        row = self._ensure_row(now, now, "it runs later")
         is_early = row.allows(Event.CLAIM) and row.runs_later(now, self._schedule_limit)
-        return self._early.keep_time(row, now) if is_early else self.run()
+        return self._keep_time(row, now) if is_early else self.run()
 
     def run(self) -> RunOutcome:
         precheck = self.contract.precheck(self.message)
@@ -289,8 +191,25 @@ class _Run:
         return self.runner.gate.enter(self.contract, deadline=self.deadline) if sends else None
 
     def _hold(self, hold: Hold, claim: Claim) -> RunOutcome:
-        held = HeldMessage(self._early).wait(hold, claim, can_nack=self.can_nack)
-        return self._on_claim_failed(held, claim, claim.now) if isinstance(held, JobRow) else held
+        """Keep the job in the queue or in its row, unless its row already has the answer.
+
+        A pause may last longer than the queue keeps a message, so the row keeps it.
+        """
+        redeliver = self.can_nack and not hold.is_pause
+        held = self._parked(WaitKind.GATE, hold.until, hold.reason, redeliver=redeliver)
+        if redeliver:
+            return held
+        now, row = claim.now, self._ensure_row(claim.now, hold.until, hold.reason)
+        is_ready = row.allows(Event.PARK) and not row.runs_later(now, claim.schedule_limit)
+        if not is_ready or has_conflict(row, claim):
+            return self._on_claim_failed(row, claim, now)
+        if row.fingerprint is None and dict(row.message) != dict(claim.message):
+            if not self.can_nack:
+                return self._conflict("another message waits under the same key")
+            return replace(held, until=now + _OTHER_MESSAGE_DELAY, redeliver=True)
+        decision = on_held(row, hold.reason, until=hold.until)
+        lost = decision is not None and not self._swapped(row, decision, now)
+        return self._on_claim_failed(row, claim, now) if lost else held
 
     def _claim(self, claim: Claim) -> Claimed | ClaimFailed | PrerequisiteNotMet:
         store, limit = self.runner.store, self.runner.resubmission_limit
@@ -303,7 +222,7 @@ class _Run:
         result = store.claim(claim)
         if isinstance(result, ForgedRow):
             due_at = claim.now + MESSAGE_GRACE
-            self._early.ensure_row(claim.now, due_at, "its message arrived", result)
+            self._ensure_row(claim.now, due_at, "its message arrived", result)
             # With the same token, DynamoDB would take it for the first request.
             claim = replace(claim, owner=self.runner.new_token())
             result = store.claim(claim)
@@ -322,17 +241,37 @@ class _Run:
     def _schedule_limit(self) -> timedelta:
         return self.contract.effective_schedule_limit()
 
-    @property
-    def _early(self) -> EarlyMessage:
-        return EarlyMessage(
-            store=self.runner.store,
-            alerter=self.runner.alerter,
-            contract_type=type(self.contract),
-            message=self.message,
-            run_at=self.run_at,
-            new_token=self.runner.new_token,
+    def _ensure_row(
+        self, now: datetime, due_at: datetime, reason: str, forged: ForgedRow | None = None
+    ) -> JobRow:
+        """The row of the job, which is written if there is none of ours. Nothing is claimed.
+
+        An existing row keeps its time.
+        """
+        new = row_from_message(
+            type(self.contract),
+            self.message,
+            now=now,
+            due_at=due_at,
             actor=ACTOR,
+            reason=reason,
+            owner=self.runner.new_token(),
+            run_at=self.run_at,
         )
+        created = create_row(self.runner.store, self.runner.alerter, new, forged)
+        return created.job if isinstance(created, Created) else created.row
+
+    def _keep_time(self, row: JobRow, now: datetime) -> Parked:
+        """Leave the row to its run time, when it is due and sends another message."""
+        decision = wait_for_run_at(row)
+        if decision is not None and not self._swapped(row, decision, now):
+            return self._parked(WaitKind.RETRY, now, _LOST_UPDATE, redeliver=True)
+        return self._parked(WaitKind.RUN_AT, row.run_at or now, "it runs later")
+
+    def _swapped(self, row: JobRow, decision: Decision, now: datetime) -> bool:
+        """Write a decision about exactly this row. Returns False if the row has changed."""
+        after = decision.apply_to(row, now=now, actor=ACTOR)
+        return isinstance(self.runner.store.swap(row, after), Swapped)
 
     def _wait(self, waits_for: str) -> RunOutcome:
         now, policy = self.runner.clock.now(), self.contract.policy
@@ -346,7 +285,7 @@ class _Run:
 
     def _park(self, decide_wait: Decide, new: str, now: datetime) -> RunOutcome:
         """Make the row wait. Nothing is claimed, so nothing can be sent."""
-        row = self._early.ensure_row(now, now + MIN_ROW_WAIT, new)
+        row = self._ensure_row(now, now + MIN_ROW_WAIT, new)
         if not row.allows(Event.PARK) or row.runs_later(now, self._schedule_limit):
             return self._on_claim_failed(row, None, now)
         if decide_wait(row):
@@ -481,7 +420,7 @@ class _Run:
                     row, partial(on_lease_expired, policy=policy, now=now, jitter=jitter)
                 )
             case ClaimFailure.EARLY:
-                return self._early.keep_time(row, now)
+                return self._keep_time(row, now)
             case ClaimFailure.RACE_LOST:
                 return self._parked(WaitKind.RETRY, now, _LOST_RACE, redeliver=True)
             case unreachable:

@@ -89,38 +89,12 @@ def parse_time(text: object) -> datetime:
         raise ValueError("a time is of the years 1 to 9999, in UTC as well") from None
 
 
-def time_until_next(at: datetime, interval: timedelta) -> timedelta:
-    """How long from `at` to the next multiple of `interval` since midnight UTC."""
-    day = at.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    return interval - (at - day) % interval
-
-
 def format_duration(duration: timedelta) -> str:
     """Format a duration for a sentence, in minutes, hours or days."""
     if duration > timedelta(days=1):
         return f"{duration / timedelta(days=1):g} days"
     minutes = duration.total_seconds() / 60
     return f"{minutes:g} minutes" if minutes < 60 else f"{minutes / 60:g} hours"  # noqa: PLR2004  # an hour
-
-
-def format_day(at: datetime) -> str:
-    """Format a day for a sentence: 16 Nov 2026, in UTC."""
-    utc = at.astimezone(UTC)
-    return f"{utc.day} {utc:%b %Y}"
-
-
-def format_age(at: datetime, now: datetime) -> str:
-    """Format how long ago a time was, or how far ahead: "4 min ago", "in 2 h"."""
-    minutes = abs(now - at).total_seconds() / 60
-    if minutes < 1:
-        return "now"
-    if minutes < 60:  # noqa: PLR2004  # an hour
-        text = f"{minutes:.0f} min"
-    elif minutes < 48 * 60:
-        text = f"{minutes / 60:.0f} h"
-    else:
-        text = f"{minutes / 1440:.0f} days"
-    return f"{text} ago" if at <= now else f"in {text}"
 
 
 def format_minute(at: datetime) -> str:

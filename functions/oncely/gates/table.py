@@ -10,7 +10,7 @@ from oncely.core.aws_errors import translated
 from oncely.core.errors import UnavailableError
 from oncely.core.row_items import MALFORMED_ROW_ERRORS, deserialize_row
 from oncely.core.text import format_time, parse_time
-from oncely.gates.rules import (
+from oncely.gates.gate import (
     SLOT_LEAD,
     GateSnapshot,
     GateState,

@@ -9,7 +9,7 @@ from oncely.app import App, app_from_env
 from oncely.handlers.lambda_init import once
 from oncely.handlers.telemetry import instrumented, telemetry
 from oncely.history.gaps import gap_from_failure
-from oncely.history.stream_records import batch_name, lines_of_records
+from oncely.history.sources import batch_name, lines_of_records
 
 _QUEUE: Final = "aws:sqs"
 

@@ -7,11 +7,11 @@ from aws_lambda_powertools.utilities.data_classes import SQSEvent
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from oncely.app import App, app_from_env
-from oncely.aws.system import SystemClock
 from oncely.core.effect_outcomes import Json
 from oncely.handlers.hand_back import hand_back
 from oncely.handlers.lambda_init import once
 from oncely.handlers.telemetry import instrumented
+from oncely.ports import SystemClock
 
 
 @once

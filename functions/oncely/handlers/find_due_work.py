@@ -15,7 +15,9 @@ from oncely.reconcile.resolve_group import split_into_groups
 @once_with_app
 def get_app(app: App) -> App:
     """Build once per execution environment."""
-    _ = app.due_work_finder, app.ports.sweeps
+    ports = app.ports
+    _ = app.due_work_finder, ports.job_store(), ports.due_index, ports.sweep_leases, ports.sweeps
+    _ = ports.table_guard, ports.gate
     return app
 
 

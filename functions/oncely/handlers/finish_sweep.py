@@ -5,27 +5,28 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from oncely.app import app_from_env
-from oncely.aws.system import SystemClock
+from oncely.app import App, app_from_env
 from oncely.core.text import parse_time
 from oncely.handlers.lambda_init import once
 from oncely.handlers.telemetry import instrumented, telemetry
-from oncely.reconcile.resolve_group import ERROR, SweepFinisher
+from oncely.reconcile.resolve_group import ERROR, finish_sweep
 
 
 @once
-def get_finisher() -> SweepFinisher:
+def get_app() -> App:
     """Build once per execution environment."""
-    return app_from_env(os.environ).sweep_finisher
+    app = app_from_env(os.environ)
+    _ = app.ports.sweep_leases, app.ports.sweeps
+    return app
 
 
 @instrumented
 def handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
     """Return counts, and one short line for each job as far as they fit."""
-    sweep = event["sweep"]
-    done = get_finisher().finish(sweep, event["results"])
+    sweep, ports = event["sweep"], get_app().ports
+    done = finish_sweep(sweep, event["results"], leases=ports.sweep_leases, sweeps=ports.sweeps)
     telemetry().resolve_failures_counted(failed_count=done["counts"].get(ERROR, 0))
     if done["counts"] or not sweep["busy"]:  # otherwise the sweep with the lease reports it
-        took = SystemClock().now() - parse_time(sweep["started_at"])
+        took = ports.clock.now() - parse_time(sweep["started_at"])
         telemetry().sweep_finished(seconds=took.total_seconds())
     return done

@@ -12,12 +12,12 @@ from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit, single_metric
 
 from oncely.aws import signals
-from oncely.core.aws_errors import THROTTLED_REQUESTS
+from oncely.aws.clients import THROTTLED_REQUESTS
+from oncely.aws.signals import DuplicateReason
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import ENDED, IN_REVIEW, Status, WaitKind
 from oncely.core.outcomes import (
     Duplicate,
-    DuplicateReason,
     Ended,
     LeasedElsewhere,
     NeedsReview,
@@ -37,7 +37,7 @@ from oncely.handlers.lambda_init import once
 if TYPE_CHECKING:
     # Each function imports only its own service; here it would import all of them.
     from oncely.alerts.budget import AlertDelivery
-    from oncely.gates.rules import GateSnapshot, Pause
+    from oncely.gates.gate import GateSnapshot, Pause
     from oncely.history.gaps import HistoryGap
     from oncely.operate.bulk_repairer import BulkRun
     from oncely.operate.repair_request import RepairOutcome as Repair

@@ -77,17 +77,19 @@ class HistoryArchive:
         self, *, since: date | None = None, until: date | None = None, job_type: str | None = None
     ) -> Iterator[HistoryLine]:
         """Yield every line of these days, both included. Lines may repeat."""
+        return self.read(self.names(since=since, until=until, job_type=job_type))
+
+    def names(
+        self, *, since: date | None = None, until: date | None = None, job_type: str | None = None
+    ) -> Iterator[str]:
+        """Yield the objects that hold the lines of these days, both included."""
         days = (
             date.fromisoformat(one.removeprefix(_DAY_PREFIX).rstrip("/"))
             for one in self.objects.folders(_DAY_PREFIX)
         )
-        names = (
-            name
-            for day in days
-            if (since is None or day >= since) and (until is None or day <= until)
-            for name in self._names(_folder(day, job_type))
-        )
-        return self._read(names)
+        for day in days:
+            if (since is None or day >= since) and (until is None or day <= until):
+                yield from self._names(_folder(day, job_type))
 
     def newest(self) -> dict[str, HistoryLine]:
         """Return the newest line of each job in the history, by job key."""
@@ -110,7 +112,7 @@ class HistoryArchive:
         while batch := list(islice(names, MAX_CONCURRENCY)):
             # No unread line is newer than the last line of this object.
             reached = _last_at(batch[-1]) + _NAME_PRECISION
-            for line in self._read(batch):
+            for line in self.read(batch):
                 if line.at < until and is_newer(line, newest.get(line.job_key)):
                     newest[line.job_key] = line
             found = [line for line in newest.values() if line.status in ENDED and line.at >= since]
@@ -146,8 +148,8 @@ class HistoryArchive:
             if key.endswith(SUFFIX):
                 yield key
 
-    def _read(self, names: Iterable[str]) -> Iterator[HistoryLine]:
-        """The lines of these objects, with a few objects in memory at a time."""
+    def read(self, names: Iterable[str]) -> Iterator[HistoryLine]:
+        """Yield the lines of these objects, with a few objects in memory at a time."""
         waiting = iter(names)
         with ThreadPoolExecutor(max_workers=MAX_CONCURRENCY) as pool:
             while batch := list(islice(waiting, MAX_CONCURRENCY)):

@@ -4,12 +4,12 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
 
 from oncely.aws.objects import S3Objects
-from oncely.core.ended_jobs import erase_if_complete
+from oncely.core.ended_jobs import erase_again
 from oncely.core.errors import InvalidRequestError
 from oncely.core.job_row import JobRow
 from oncely.core.keys import MAX_ID_LENGTH, JobKey
@@ -217,7 +217,7 @@ def erase_restored(job: JobRow, erased: ErasedJobs, *, now: datetime) -> JobRow:
     """A restored row, erased again if it was erased before the restore."""
     if job.erasure_requested_at is not None or not erased.includes(job.job_key, job.created_at):
         return job
-    return erase_if_complete(replace(job, version=job.version + 1, erasure_requested_at=now))
+    return erase_again(job, now)
 
 
 def _key_digest(key: JobKey) -> str:

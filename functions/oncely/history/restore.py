@@ -4,10 +4,9 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
-from oncely.core.decide import escalate
+from oncely.core.decide import escalate, on_restored
 from oncely.core.job_row import ENGINE_NUMBER, FIRST_ENGINE, EventRecord, JobRow
 from oncely.core.lifecycle import Event, Status
-from oncely.core.text import single_line
 from oncely.history.lines import HistoryLine, HistoryRecordType
 
 RESTORE_ACTOR: Final = "restore"
@@ -37,38 +36,13 @@ def restore_row(
     job = image or row
     if job is None or (image is None and _is_restored(job)):
         return None
-    if not job.unresolved:
-        # A claim may be lost, so it is no longer certain that nothing was sent.
-        return job.apply(
-            Event.NOTE,
-            now=now,
-            actor=RESTORE_ACTOR,
-            reason="restored from the history",
-            waits_for=None,
-            # A line has no error, and an erased one no result. A row without any mark is forged.
-            deployment=job.deployment or deployment,
-        )
-    if image is not None and line is not None and _lacks_message(line, row):
+    decision = on_restored(job, deployment=deployment, now=now)
+    if job.unresolved and image is not None and line and _lacks_message(line, row):
         decision = escalate(
             "restored from the history, which lacks a part of its message: check the provider, "
             "then mark it as done or failed"
         )
-        return decision.apply_to(job, now=now, actor=RESTORE_ACTOR)
-    reason = f"the job table was restored; it was {job.status}, so its outcome is looked up"
-    return job.apply(
-        Event.RESTORE,
-        now=now,
-        actor=RESTORE_ACTOR,
-        reason=reason,
-        owner=None,
-        # A row without a known claim belongs to this deployment as well.
-        deployment=job.deployment or deployment,
-        lease_until=now,
-        due_at=now,
-        # The time without the table does not count as age.
-        age_from=now,
-        last_error=single_line(reason),
-    )
+    return decision.apply_to(job, now=now, actor=RESTORE_ACTOR)
 
 
 def _is_restored(row: JobRow) -> bool:

@@ -13,7 +13,6 @@ from oncely.history.lines import HistoryLine
 
 # What no rule asks about stays out of the file.
 _PERSONAL: Final = frozenset({"message", "result", "customer_id", "subject"})
-_LINES_PER_REPORT: Final = 1_000
 
 
 def verify_history(
@@ -22,21 +21,21 @@ def verify_history(
     """Yield the rules that these lines break, job by job.
 
     The lines of a job are spread over the days of its life. SQLite sorts them in a file that it
-    deletes itself, so memory holds one job. `report` gets the lines read and the jobs checked.
+    deletes itself, so memory holds one job. `report` gets the number of lines checked, and of all.
     """
     with closing(sqlite3.connect("")) as book:
         book.execute("CREATE TABLE line (job_key TEXT, content TEXT)")
-        read = 0
-        for read, line in enumerate(lines, 1):
+        for line in lines:
             kept = {name: v for name, v in line.to_dict().items() if name not in _PERSONAL}
             book.execute("INSERT INTO line VALUES (?, ?)", (line.job_key, json.dumps(kept)))
-            if read % _LINES_PER_REPORT == 0:
-                report(read, 0)
+        (number,) = book.execute("SELECT count(*) FROM line").fetchone()
+        report(checked := 0, number)  # sorting takes a while
         found: Iterable[tuple[str, str]] = book.execute("SELECT * FROM line ORDER BY job_key")
-        for jobs, (_, rows) in enumerate(groupby(found, key=itemgetter(0)), 1):
-            yield from check_history(_parse(content) for _, content in rows)
-            if jobs % _LINES_PER_REPORT == 0:
-                report(read, jobs)
+        for _, rows in groupby(found, key=itemgetter(0)):
+            of_job = [_parse(content) for _, content in rows]
+            yield from check_history(of_job)
+            checked += len(of_job)
+            report(checked, number)
 
 
 def _parse(content: str) -> HistoryLine:

@@ -11,7 +11,7 @@ from oncely.history.archive import HistoryArchive
 from oncely.history.erasure_log import RECENT, ErasureLog
 from oncely.history.gaps import BackfillProgress, HistoryGap
 from oncely.history.lines import HistoryLine, backfill_line, unreadable_line
-from oncely.history.row_scan import RowPage
+from oncely.history.sources import RowPage
 
 if TYPE_CHECKING:
     from oncely.app import App

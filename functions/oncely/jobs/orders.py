@@ -4,7 +4,7 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field
 
-from oncely import MAX_ID_LENGTH, BusinessWrite, InvalidMoneyError, JobRow, Money
+from oncely import BusinessWrite, InvalidMoneyError, JobRow, Money
 
 PAID: Final = "paid"
 PAYMENT_FAILED: Final = "payment_failed"
@@ -12,7 +12,6 @@ PAYMENT_PENDING: Final = "payment_pending"
 PAYMENT_PROCESSING: Final = "payment_processing"  # some payment methods take days
 UNPAID: Final = (PAYMENT_PENDING, PAYMENT_PROCESSING, PAYMENT_FAILED)
 
-BusinessId = Annotated[str, Field(min_length=1, max_length=MAX_ID_LENGTH)]
 Amount = Annotated[int, Field(gt=0, description="in minor units: 1250 is 12.50")]
 Currency = Annotated[
     str,

@@ -50,14 +50,13 @@ from oncely.jobs.orders import (
     PAYMENT_PROCESSING,
     UNPAID,
     Amount,
-    BusinessId,
     Currency,
     amount_label,
     withdraw_request,
 )
 from oncely.jobs.payment_providers import DEFAULT_PROVIDER, PAYMENT_PROVIDERS
 from oncely.jobs.receipt_send import ReceiptMessage
-from oncely.jobs.tables import CHARGE_SHARD, CHARGE_SHARDS, ORDERS, REQUESTED_INDEX
+from oncely.jobs.tables import CHARGE_SHARD, CHARGE_SHARDS, ORDERS, REQUESTED_INDEX, BusinessId
 from oncely.providers.interfaces import VOIDED, Payment, PaymentProvider
 from oncely.providers.ses import SES
 

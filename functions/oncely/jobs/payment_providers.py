@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 from oncely import Provider
 
 if TYPE_CHECKING:
-    from oncely.providers.interfaces import RefundingPaymentProvider
+    from oncely.providers.interfaces import PaymentProvider
 
 _PLUGINS: Final = ("oncely.providers.braintree:BRAINTREE", "oncely.providers.stripe:STRIPE")
 
-PAYMENT_PROVIDERS: Final[Mapping[str, Provider["RefundingPaymentProvider", Any]]] = {
+PAYMENT_PROVIDERS: Final[Mapping[str, Provider["PaymentProvider", Any]]] = {
     plugin.name: plugin for plugin in map(resolve_name, _PLUGINS)
 }
 # Of an order without the column `payment_provider`.

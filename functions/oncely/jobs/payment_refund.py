@@ -42,14 +42,13 @@ from oncely.jobs.orders import (
     PAYMENT_PENDING,
     PAYMENT_PROCESSING,
     Amount,
-    BusinessId,
     Currency,
     amount_label,
 )
 from oncely.jobs.payment_providers import DEFAULT_PROVIDER, PAYMENT_PROVIDERS
 from oncely.jobs.refund_ledger import RefundLedger, RefundState, charge_objection, end_entry
-from oncely.jobs.tables import ORDERS, REFUND_REQUESTS, REFUNDS
-from oncely.providers.interfaces import Refund, RefundProvider
+from oncely.jobs.tables import ORDERS, REFUND_REQUESTS, REFUNDS, BusinessId
+from oncely.providers.interfaces import PaymentProvider, Refund
 
 _JOB = "payment.refund"
 # The slowest payment that a refund waits for is a bank debit.
@@ -230,7 +229,7 @@ class PaymentRefund(Contract[RefundMessage, RefundFacts]):
         return RefundFacts(refund, provider, request.requested_by)
 
     @property
-    def _client(self) -> RefundProvider:
+    def _client(self) -> PaymentProvider:
         return self.dependencies.provider(PAYMENT_PROVIDERS[self.provider or DEFAULT_PROVIDER])
 
     def key_scope(self) -> str:

@@ -32,8 +32,8 @@ from oncely import (
     job_key,
     proved_outcome,
 )
-from oncely.jobs.orders import PAID, UNPAID, BusinessId
-from oncely.jobs.tables import ORDERS
+from oncely.jobs.orders import PAID, UNPAID
+from oncely.jobs.tables import ORDERS, BusinessId
 from oncely.providers.interfaces import Email
 from oncely.providers.ses import SES
 

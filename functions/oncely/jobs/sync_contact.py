@@ -10,7 +10,6 @@ from typing import Annotated, Any, Final, Literal, cast
 from pydantic import Field
 
 from oncely import (
-    MAX_ID_LENGTH,
     AlreadyResolved,
     Anomalous,
     BusinessWrite,
@@ -36,7 +35,7 @@ from oncely import (
     job_key,
     parse_time,
 )
-from oncely.jobs.tables import IMPORT_EVENTS, RECORDS
+from oncely.jobs.tables import IMPORT_EVENTS, RECORDS, BusinessId
 from oncely.providers.hubspot import HUBSPOT
 from oncely.providers.interfaces import CrmRecord, RecordNotFound
 
@@ -45,7 +44,6 @@ _TOMBSTONE_COLUMNS: Final = frozenset(
     {"record_id", "source", "source_id", "version", "gone", "expires_at"}
 )
 
-_BusinessId = Annotated[str, Field(min_length=1, max_length=MAX_ID_LENGTH)]
 # Whoever may send a message can write anything about a contact into it.
 _IgnoredRecord = Annotated[
     dict[str, Any],
@@ -59,8 +57,8 @@ class ContactMessage(Message):
     job: Literal["sync.contact"]
     v: Literal[1]
     source: Literal["hubspot"]
-    source_id: _BusinessId
-    event_id: _BusinessId
+    source_id: BusinessId
+    event_id: BusinessId
     record: Annotated[_IgnoredRecord | None, Field(exclude=True)] = None
 
 

@@ -8,7 +8,6 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import AfterValidator, Field
 
 from oncely import (
-    MAX_ID_LENGTH,
     Anomalous,
     Contract,
     Description,
@@ -31,10 +30,9 @@ from oncely import (
     job_key,
     parse_time,
 )
+from oncely.jobs.tables import BusinessId
 from oncely.providers.hubspot import HUBSPOT
 from oncely.providers.interfaces import CrmPage, CrmRecord
-
-_BusinessId = Annotated[str, Field(min_length=1, max_length=MAX_ID_LENGTH)]
 
 # Time to read a page, send its ten batches of messages and save the cursor.
 PAGE_TIME_BUDGET: Final = HUBSPOT.profile.request_timeout * 2
@@ -56,7 +54,7 @@ class ImportMessage(Message):
     job: Literal["sync.import"]
     v: Literal[1]
     source: Literal["hubspot"]
-    batch_id: _BusinessId
+    batch_id: BusinessId
     updated_since: Timestamp | None = None
 
 

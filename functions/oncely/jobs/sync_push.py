@@ -8,7 +8,6 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field
 
 from oncely import (
-    MAX_ID_LENGTH,
     AlreadyResolved,
     Ambiguous,
     Anomalous,
@@ -41,7 +40,7 @@ from oncely import (
     parse_time,
 )
 from oncely.jobs.sync_contact import ContactMessage, record_problem
-from oncely.jobs.tables import RECORDS
+from oncely.jobs.tables import RECORDS, BusinessId
 from oncely.providers.hubspot import HUBSPOT
 from oncely.providers.interfaces import (
     EMAIL_PROPERTY,
@@ -49,8 +48,6 @@ from oncely.providers.interfaces import (
     CrmRecord,
     RecordNotFound,
 )
-
-_BusinessId = Annotated[str, Field(min_length=1, max_length=MAX_ID_LENGTH)]
 
 _OUT_OF_TIME: Final = NotSent(
     "not enough time was left for the next request; nothing was written", retry_after=timedelta(0)
@@ -65,7 +62,7 @@ class PushMessage(Message):
     job: Literal["sync.push"]
     v: Literal[1]
     target: Literal["hubspot"]
-    record_id: _BusinessId
+    record_id: BusinessId
     version: Annotated[int, Field(ge=1)]
 
 

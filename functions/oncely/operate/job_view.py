@@ -471,3 +471,24 @@ def _text(value: Json) -> str | None:
 
 def _format_time(at: datetime | None) -> str | None:
     return None if at is None else format_time(at)
+
+
+def lookup_summary(job: JobRow) -> str:
+    """The outcome of a lookup in a few words."""
+    match job.status:
+        case Status.READY:
+            return "not done"
+        case Status.STARTED:
+            return "in progress"
+        case Status.UNKNOWN:
+            return "still unknown"
+        case Status.FINISHED:
+            return "succeeded"
+        case Status.FAILED:
+            return "declined"
+        case Status.CANCELLED:
+            return "closed, not done"
+        case Status.NEEDS_REVIEW:
+            return "does not match the job"
+        case unreachable:
+            assert_never(unreachable)

@@ -15,7 +15,7 @@ from oncely.core.errors import UnavailableError
 from oncely.core.lifecycle import Status
 from oncely.core.profiles import EndpointGroup
 from oncely.core.text import format_time
-from oncely.gates.rules import (
+from oncely.gates.gate import (
     PROVIDER_PREFIX,
     GateSnapshot,
     gate_name,

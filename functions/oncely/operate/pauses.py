@@ -8,7 +8,7 @@ from oncely.core.effect_outcomes import Json
 from oncely.core.errors import InvalidRequestError, UnavailableError
 from oncely.core.job_row import operator_actor, operator_name
 from oncely.core.text import format_time, single_line
-from oncely.gates.rules import (
+from oncely.gates.gate import (
     PROVIDER_PREFIX,
     QUEUE_PREFIX,
     GateSnapshot,

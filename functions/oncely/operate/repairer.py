@@ -20,14 +20,15 @@ from oncely.core.due import escalate_if_values_changed
 from oncely.core.effect_outcomes import (
     Anomalous,
     BusinessWrite,
+    Declined,
     LookupFailed,
     LookupOutcome,
     LookupUnsupported,
     NotFound,
+    Pending,
     Prepared,
     StillOpen,
     Succeeded,
-    short_label,
 )
 from oncely.core.errors import InvalidInputError
 from oncely.core.job_row import Decision, JobRow, operator_actor
@@ -48,8 +49,9 @@ from oncely.core.repairs import (
     cancel,
     cancelled_job,
     close_then_cancel,
-    lookup_summary,
+    in_answer_to_request,
     note,
+    note_reference,
     note_resubmission,
     objection_to_failed,
     objection_to_finished,
@@ -78,7 +80,7 @@ from oncely.core.table_guard import (
     may_lack_reference,
 )
 from oncely.core.text import MAX_REASON_LENGTH, format_minute, support_text
-from oncely.operate.job_view import contract_for
+from oncely.operate.job_view import contract_for, lookup_summary
 from oncely.operate.repair_request import (
     NO_DETAILS,
     NO_VERSION,
@@ -139,9 +141,7 @@ class RepairWriter:
         contract: AnyContract | None = None,
     ) -> Repaired | StaleVersion | BusinessRowConflict:
         """Write a decision with its business rows. It voids an earlier request, or confirms it."""
-        message = {} if self.request.message is None else {"message": self.request.message}
-        changes = {"pending_repair": None, **decision.changes, **message}
-        decision = replace(decision, changes=changes)
+        decision = in_answer_to_request(decision, self.request.message)
         ports, kept = self.app.ports, self.app.settings.row_retention
         after = row_after(
             decision, row, contract, now=ports.clock.now(), actor=self.actor, row_retention=kept
@@ -230,7 +230,7 @@ def _unchanged_facts(row: JobRow, precheck: PrecheckResult[Any]) -> Any | None: 
 
 def lookup_answer(provider: str, outcome: LookupOutcome) -> LookupAnswer:
     """What the provider answered, for the operator."""
-    return LookupAnswer(provider, short_label(outcome), support_text(outcome.reason))
+    return LookupAnswer(provider, _short_label(outcome), support_text(outcome.reason))
 
 
 def values_changed_since(row: JobRow, precheck: PrecheckResult[Any]) -> str | None:
@@ -373,16 +373,16 @@ class RepairRun(ProviderRun):
         """Save what a search found. The operator decides again, with the new row."""
         if not isinstance(found, Prepared):
             return self.unavailable(found) or NotAllowed(str(self.answer(found)))
-        named = {
-            "provider_ref": found.ref,
-            "deployment": self.table.deployment,
-            "provider": self.contract.provider,
-        }
         details = RepairDetails(
             note=f"{found.ref} was found and saved with the job: check it, then repair again"
         )
         reason = f"{found.ref} was found at the provider as this job's own; {self.request.reason}"
-        saved = replace(note(reason), changes=named)
+        saved = note_reference(
+            reason,
+            provider_ref=found.ref,
+            deployment=self.table.deployment,
+            provider=self.contract.provider,
+        )
         return self.writer.write(row, saved, details)
 
     def write_and_send(
@@ -895,3 +895,26 @@ def _check_allowed(option: RepairOption, request: RepairRequest) -> NotAllowed |
     if option.needs_time and request.run_at is None:
         return NotAllowed("a time is required, such as 2026-12-07T09:00:00Z")
     return None
+
+
+def _short_label(outcome: LookupOutcome) -> str:
+    """The answer of a lookup in two or three words."""
+    match outcome:
+        case Succeeded():
+            return "succeeded"
+        case Declined():
+            return "declined"
+        case StillOpen():
+            return "declined, still open"
+        case NotFound():
+            return "not done"
+        case Pending():
+            return "in progress"
+        case Anomalous(effect_done=done, undone=undone):
+            return "succeeded, changed later" if done or undone else "does not match the job"
+        case LookupFailed(unknown_reference=True):
+            return "unknown reference"
+        case LookupFailed() | LookupUnsupported():
+            return "no response"
+        case unreachable:
+            assert_never(unreachable)

@@ -10,10 +10,9 @@ from oncely.core.effect_outcomes import Json
 from oncely.core.errors import InvalidMoneyError
 from oncely.core.job_row import Decision, JobRow
 from oncely.core.job_type import AlreadyResolved, PrecheckResult, Proceed
-from oncely.core.lifecycle import Event
 from oncely.core.money import Money
 from oncely.core.new_row import requested_job
-from oncely.core.repairs import Repair
+from oncely.core.repairs import Repair, request_repair
 from oncely.core.text import format_minute, format_time, parse_time
 
 if TYPE_CHECKING:
@@ -123,11 +122,7 @@ def _subject_of_request(job: JobRow) -> list[Json]:
 
 def request_second_operator(job: JobRow, requested: PendingRepair, *, reason: str) -> Decision:
     """Record the request. It changes nothing else about the job."""
-    return Decision(
-        event=Event.NOTE,
-        reason=f"requested {requested.repair}: {reason}",
-        changes={"pending_repair": requested.to_row(job)},
-    )
+    return request_repair(requested.repair, requested.to_row(job), reason=reason)
 
 
 def hold_new_job(job: JobRow, requested: PendingRepair, *, actor: str, reason: str) -> JobRow:

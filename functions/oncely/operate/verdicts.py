@@ -2,14 +2,14 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Self
 
 from oncely.core.effect_outcomes import Json
 from oncely.core.job_row import NO_PROVIDER, JobRow
 from oncely.core.lifecycle import IN_REVIEW, Event
 from oncely.core.money import Money
-from oncely.core.text import format_day, format_minute, format_time
+from oncely.core.text import format_minute, format_time
 from oncely.operate.job_view import JobView, later_reports
 
 
@@ -40,7 +40,7 @@ class ChargeSummary:
                 claimed.append(_amount(job))
             elif job.status.is_finished:
                 charge = _charge_id(job)
-                dated = f"{_amount(job)} on {format_day(job.status_since)}"
+                dated = f"{_amount(job)} on {_format_day(job.status_since)}"
                 (found_paid if charge is None else succeeded)[charge or ""] = dated
             elif job.status.is_failed:
                 declined += 1
@@ -222,3 +222,9 @@ def _is_unknown(view: JobView) -> bool:
     """Whether its effect may have happened, or an operator has to decide."""
     status = view.job.status
     return status in IN_REVIEW or status.allows(Event.RECHECK)
+
+
+def _format_day(at: datetime) -> str:
+    """Format a day for a sentence: 16 Nov 2026, in UTC."""
+    utc = at.astimezone(UTC)
+    return f"{utc.day} {utc:%b %Y}"

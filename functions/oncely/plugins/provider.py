@@ -1,10 +1,13 @@
 """The plug-in of a provider: one object that engine, CLI, constructs and local stack read."""
 
 import math
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Generic, TypeAlias, TypeVar
+from datetime import UTC, datetime
+from typing import Annotated, Any, ClassVar, Final, Generic, TypeAlias, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict
 
@@ -13,8 +16,8 @@ from oncely.core.hints import DropReason
 from oncely.core.profiles import EndpointGroup, ProviderProfile, check_rate
 from oncely.plugins.events import EffectChange, EventEnvelope, EventRule, ProviderEvent
 from oncely.plugins.health import Finding
-from oncely.plugins.network import INTERNET, Network
-from oncely.plugins.request_gate import UNGATED, RequestGate
+
+_SERVER_ERROR: Final = 500
 
 
 class ProviderSettings(BaseModel):
@@ -33,6 +36,50 @@ class ProviderSettings(BaseModel):
             EndpointGroup.LOOKUPS: self.lookups_per_second or profile.lookups_per_second,
         }[group]
         return None if rate == math.inf else rate
+
+
+@dataclass
+class GatedResponse:
+    """The HTTP status of a response, which the client sets."""
+
+    status: int | None = None  # None if there was no response
+
+    @property
+    def failed(self) -> bool:
+        """Whether the provider did not respond, or with a server error. A decline is no failure."""
+        return self.status is None or self.status >= _SERVER_ERROR
+
+
+class RequestGate:
+    """The gate of one provider, as its client sees it. This one lets every request through."""
+
+    @contextmanager
+    def request(
+        self, endpoint: str = "", *, group: EndpointGroup | None = None
+    ) -> Iterator[GatedResponse]:
+        """Wait for the turn of a request, and report its response.
+
+        Without a group it is that of the run or lookup. A provider that counts all requests
+        together has one endpoint. Raises GateClosedError if the request must not be sent.
+        """
+        del endpoint, group
+        yield GatedResponse()
+
+
+UNGATED: Final = RequestGate()
+
+
+@dataclass(frozen=True)
+class Network:
+    """The clocks of clients, and what opens a connection to a host and a port."""
+
+    monotonic: Callable[[], float] = time.monotonic  # of deadlines
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    # Returns a connected socket, or raises an OSError. None for a real connection.
+    open_socket: Callable[[str, int], Any] | None = None
+
+
+INTERNET: Final = Network()
 
 
 T_co = TypeVar("T_co", covariant=True)
@@ -88,6 +135,8 @@ class Provider(ABC, Generic[T_co, S]):
     settings_type: ClassVar[type[ProviderSettings]] = ProviderSettings
     has_api_key: ClassVar[bool] = True
     secret: ClassVar[str | None] = None  # the short name of its secret, if that is not `name`
+    # The settings without which a stage does not use it: its jobs do nothing there.
+    required_settings: ClassVar[tuple[str, ...]] = ()
     api_key_prefixes: ClassVar[tuple[str, ...]] = ("",)
     test_key_prefixes: ClassVar[tuple[str, ...]] = ()
     # The layer with its SDK: layer-<name>.txt in the pins of `oncely_cdk`. None if it needs none.
@@ -108,9 +157,8 @@ class Provider(ABC, Generic[T_co, S]):
         """Build the client. Called again when the API key was rotated."""
 
     def is_configured(self, settings: S) -> bool:
-        """Return whether its optional settings are present. Without them its jobs do nothing."""
-        del settings
-        return True
+        """Return whether a stage uses it."""
+        return all(getattr(settings, name) is not None for name in self.required_settings)
 
     def responds(self, client: Any) -> bool | None:  # noqa: ANN401  # its own client
         """Return whether the provider responds to one read, after an outage.

@@ -16,15 +16,18 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache, partial
-from ssl import SSLContext
+from ssl import SSLCertVerificationError, SSLContext
 from typing import Any, Final, cast
 
 from urllib3 import HTTPConnectionPool, HTTPSConnectionPool, PoolManager
 from urllib3.connection import HTTPConnection, HTTPSConnection
-from urllib3.exceptions import NewConnectionError
+from urllib3.exceptions import ConnectTimeoutError, MaxRetryError, NewConnectionError
 from urllib3.util.ssl_ import create_urllib3_context
 
-from oncely.plugins.network import INTERNET, Network
+from oncely.plugins.provider import INTERNET, Network
+
+# Of the clients of every provider.
+CONNECT_TIMEOUT: Final = timedelta(seconds=3)
 
 
 @dataclass(frozen=True)
@@ -155,3 +158,19 @@ def apply_deadline(manager: PoolManager, network: Network = INTERNET) -> PoolMan
     plain = cast("type[HTTPConnectionPool]", partial(_TimedPool, network=network))
     manager.pool_classes_by_scheme = {"http": plain, "https": _TimedTlsPool}
     return manager
+
+
+def was_never_sent(error: BaseException | None) -> bool:
+    """Return whether a request of urllib3 certainly never reached the provider.
+
+    Connection refused, unknown host, connect timeout, or an untrusted certificate.
+    """
+    reason = error.reason if isinstance(error, MaxRetryError) else None
+    is_unconnected = isinstance(reason, NewConnectionError | ConnectTimeoutError)
+    return is_unconnected or is_untrusted_certificate(reason)
+
+
+def is_untrusted_certificate(error: BaseException | None) -> bool:
+    """Return whether the provider's certificate is not trusted, which ends a connection unused."""
+    # Other TLS errors can occur after the request was sent, so they prove nothing.
+    return isinstance(next(iter(getattr(error, "args", ())), None), SSLCertVerificationError)

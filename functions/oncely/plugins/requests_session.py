@@ -1,16 +1,14 @@
 """Sessions of `requests`, for the SDKs that use it, within `request_deadline`."""
 
-from ssl import SSLCertVerificationError
 from typing import Any
 
 import requests
 from requests.adapters import HTTPAdapter
 from requests.exceptions import ConnectTimeout
 from urllib3 import PoolManager
-from urllib3.exceptions import MaxRetryError, NewConnectionError
 
-from oncely.plugins.network import INTERNET, Network
-from oncely.plugins.request_deadline import apply_deadline
+from oncely.plugins import request_deadline
+from oncely.plugins.provider import INTERNET, Network
 
 
 class DeadlineAdapter(HTTPAdapter):
@@ -22,10 +20,11 @@ class DeadlineAdapter(HTTPAdapter):
 
     def init_poolmanager(self, *args: Any, **named: Any) -> None:  # noqa: ANN401  # as inherited
         super().init_poolmanager(*args, **named)
-        apply_deadline(self.poolmanager, self._network)
+        request_deadline.apply_deadline(self.poolmanager, self._network)
 
     def proxy_manager_for(self, *args: Any, **named: Any) -> PoolManager:  # noqa: ANN401  # as inherited
-        return apply_deadline(super().proxy_manager_for(*args, **named), self._network)
+        manager = super().proxy_manager_for(*args, **named)
+        return request_deadline.apply_deadline(manager, self._network)
 
 
 def deadline_session(network: Network = INTERNET) -> requests.Session:
@@ -39,15 +38,6 @@ def deadline_session(network: Network = INTERNET) -> requests.Session:
 
 
 def was_never_sent(error: BaseException | None) -> bool:
-    """Return whether a request certainly never reached the provider.
-
-    Connection refused, unknown host, connect timeout, or an untrusted certificate.
-    """
-    if isinstance(error, ConnectTimeout):
-        return True
+    """Return whether a request of `requests` certainly never reached the provider."""
     inner = error.args[0] if error is not None and error.args else None
-    reason = inner.reason if isinstance(inner, MaxRetryError) else None
-    if isinstance(reason, NewConnectionError):
-        return True
-    # Other TLS errors can occur after the request was sent, so they prove nothing.
-    return isinstance(next(iter(getattr(reason, "args", ())), None), SSLCertVerificationError)
+    return isinstance(error, ConnectTimeout) or request_deadline.was_never_sent(inner)

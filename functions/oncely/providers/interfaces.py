@@ -2,11 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final, Protocol
 
 from oncely.core.effect_outcomes import (
-    Anomalous,
     EffectOutcome,
     Json,
     LookupFailed,
@@ -36,47 +35,6 @@ class Payment:
     job_key: JobKey
     order_id: str
     deployment: str | None = None  # the identity in the job's row
-
-
-class PaymentProvider(Protocol):
-    """A provider that moves money at most once per prepared payment."""
-
-    @property
-    def ledger(self) -> PaymentLedger:
-        """The provider's own list of payments, for audits and searches."""
-
-    def key_scope(self) -> str:
-        """Return the scope in which idempotency keys are unique: it changes with the account."""
-
-    def prepare(
-        self, payment: Payment, *, idempotency_key: IdempotencyKey
-    ) -> Prepared | EffectOutcome:
-        """Create a payment that has not moved money yet."""
-
-    def execute(
-        self, ref: str, payment: Payment, *, idempotency_key: IdempotencyKey, verified: bool = False
-    ) -> EffectOutcome:
-        """Move the money of a prepared payment. Unless `verified`, first check that it is ours."""
-
-    def lookup(self, ref: str, payment: Payment) -> LookupOutcome:
-        """Look up the outcome of a prepared payment. Read-only."""
-
-    def find(self, payment: Payment) -> Prepared | LookupOutcome:
-        """Find this job's payment without its reference. One that moved money comes first.
-
-        Returns `NotFound` if there is none. Read-only.
-        """
-
-    def close(self, ref: str, payment: Payment, *, verified: bool = False) -> EffectOutcome:
-        """Close a prepared payment. Returns `Declined` once it can never move money."""
-
-    def lookup_closed(
-        self, ref: str, *, job_key: JobKey, deployment: str | None = None
-    ) -> LookupOutcome:
-        """Look up whether a prepared payment can still move money for this job. Read-only.
-
-        Returns `NotFound` if the reference is unknown or belongs to another job.
-        """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,11 +81,48 @@ def absent_refund(
             return LookupFailed(unread.reason)
 
 
-class RefundProvider(Protocol):
-    """A provider that gives money back: one call, which it deduplicates by our key."""
+class PaymentProvider(Protocol):
+    """A provider that moves money at most once per prepared payment, and gives it back once.
+
+    A refund is one call, which the provider deduplicates by our key.
+    """
+
+    @property
+    def ledger(self) -> PaymentLedger:
+        """The provider's own list of payments, for audits and searches."""
 
     def key_scope(self) -> str:
         """Return the scope in which idempotency keys are unique: it changes with the account."""
+
+    def prepare(
+        self, payment: Payment, *, idempotency_key: IdempotencyKey
+    ) -> Prepared | EffectOutcome:
+        """Create a payment that has not moved money yet."""
+
+    def execute(
+        self, ref: str, payment: Payment, *, idempotency_key: IdempotencyKey, verified: bool = False
+    ) -> EffectOutcome:
+        """Move the money of a prepared payment. Unless `verified`, first check that it is ours."""
+
+    def lookup(self, ref: str, payment: Payment) -> LookupOutcome:
+        """Look up the outcome of a prepared payment. Read-only."""
+
+    def find(self, payment: Payment) -> Prepared | LookupOutcome:
+        """Find this job's payment without its reference. One that moved money comes first.
+
+        Returns `NotFound` if there is none. Read-only.
+        """
+
+    def close(self, ref: str, payment: Payment, *, verified: bool = False) -> EffectOutcome:
+        """Close a prepared payment. Returns `Declined` once it can never move money."""
+
+    def lookup_closed(
+        self, ref: str, *, job_key: JobKey, deployment: str | None = None
+    ) -> LookupOutcome:
+        """Look up whether a prepared payment can still move money for this job. Read-only.
+
+        Returns `NotFound` if the reference is unknown or belongs to another job.
+        """
 
     def read_charge(self, charge_id: str) -> ChargeState | NotFound | NotSent:
         """Read how much of a charge can be refunded. Read-only."""
@@ -140,10 +135,6 @@ class RefundProvider(Protocol):
 
         Returns `NotFound` only as `absent_refund` does.
         """
-
-
-class RefundingPaymentProvider(PaymentProvider, RefundProvider, Protocol):
-    """A payment provider: Oncely charges and refunds there."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,40 +172,6 @@ class CrmPage:
     after: str | None  # the cursor of the next page; None on the last page
 
 
-class Crm(Protocol):
-    """The CRM that contacts are imported from and pushed to. Each call is one request."""
-
-    def get_contact(self, record_id: str) -> CrmRecord | RecordNotFound | NotSent:
-        """Read a contact by its id, with all its properties."""
-
-    def list_contacts(self, *, after: str | None) -> CrmPage | NotSent:
-        """List contacts, 100 at a time."""
-
-    def list_changed(self, *, since: datetime, after: str | None) -> CrmPage | NotSent:
-        """List contacts that changed since then, by id, without the limit of 10,000 results."""
-
-    def upsert_contact(
-        self,
-        external_id: str,
-        properties: Mapping[str, str],
-        *,
-        version: int | None = None,
-        crm_id: str | None = None,
-    ) -> EffectOutcome | CrmConflict | RecordNotFound:
-        """Create or update the one contact with our unique external id, or with this CRM id.
-
-        Returns `RecordNotFound` if no contact has this CRM id; then nothing was written.
-        """
-
-    def find_by_external_id(
-        self, external_id: str, *, crm_id: str | None = None
-    ) -> CrmRecord | RecordNotFound | LookupFailed | Anomalous:
-        """Read the contact with our external id, or the one with this CRM id.
-
-        Returns `Anomalous` if the id cannot be in a request; then nothing was sent.
-        """
-
-
 @dataclass(frozen=True, kw_only=True)
 class Email:
     """An email."""
@@ -222,16 +179,3 @@ class Email:
     to: str
     subject: str
     text: str
-
-
-class Mailer(Protocol):
-    """An email provider without lookups."""
-
-    @property
-    def event_wait(self) -> timedelta | None:
-        """How long the event that proves a send may take. Returns None without events."""
-
-    def send(
-        self, email: Email, *, idempotency_key: IdempotencyKey, job_key: JobKey, tag: str
-    ) -> EffectOutcome:
-        """Send at most once. The reference is the message id. Events have the job and the tag."""

@@ -8,28 +8,24 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import chain, islice
-from typing import Annotated, Any, Final, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from oncely.contracts.dependencies import Dependencies
-from oncely.contracts.registry import ContractRegistry
 from oncely.core.due import DueAction
 from oncely.core.effect_outcomes import Json
 from oncely.core.errors import InvalidInputError, InvalidMessageError, OncelyError
 from oncely.core.keys import MAX_KEY_LENGTH, JobKey, job_type_of
 from oncely.core.new_row import own_row
-from oncely.core.schedule import Clock
-from oncely.core.store import JobStore
-from oncely.core.table_guard import TableBlocked, TableGuard
+from oncely.core.table_guard import TableBlocked
 from oncely.core.text import format_time, parse_time
-from oncely.gates.gate import Gate
-from oncely.reconcile.due_index import DueEntry, DueIndex
-from oncely.reconcile.sweep_leases import SweepLeases
+from oncely.reconcile.due_index import DueEntry
+
+if TYPE_CHECKING:
+    from oncely.app import App
 
 # A manual sweep lists every job, and Step Functions passes at most 256 kB between states.
 MAX_SWEEP_LIMIT: Final = 200
-PAGE_SIZE: Final = 1000
 # For the items of a page; their results need as much again.
 MAX_PAGE_BYTES: Final = 110_000
 # Rows that one sweep reads to find business rows without a job.
@@ -117,19 +113,11 @@ class DueWork:
     table_refusal: str | None = None  # why the table is blocked
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class DueWorkFinder:
     """Reads the sparse indexes, never the whole table."""
 
-    registry: ContractRegistry
-    dependencies: Dependencies
-    store: JobStore
-    index: DueIndex
-    leases: SweepLeases
-    clock: Clock
-    guard: TableGuard
-    gate: Gate
-    page_size: int = PAGE_SIZE
+    app: "App"
 
     def find(self, sweep: SweepRequest, *, holder: str | None = None) -> DueWork:
         """Find one page of work. With a holder, only in shards that it can lease.
@@ -137,17 +125,17 @@ class DueWorkFinder:
         Lookups get half of a full page and the other actions share the rest, so unpublished jobs
         never hide an unknown charge.
         """
-        table = self.guard.check()
+        table = self.app.ports.table_guard.check()
         if isinstance(table, TableBlocked):
             return DueWork(table_refusal=table.reason)
         if sweep.key is not None:
             return DueWork(items=(SweepItem(key=JobKey(sweep.key), on_demand=True),))
-        now = self.clock.now()
-        leased = _LeasedShards(self, sweep, now, holder)
+        now = self.app.ports.clock.now()
+        leased = _LeasedShards(self.app, sweep, now, holder)
         ask, send, publish, alert = (leased.queue(action) for action in DueAction)
-        lost = _MissingJobs(self, sweep, now, knows_every_job=table.has_all_rows(now))
+        lost = _MissingJobs(self.app, sweep, now, knows_every_job=table.has_all_rows(now))
         turns = _take_turns((ask, send, ask, publish, ask, alert, ask, lost))
-        page = _take_while_fitting(islice(turns, sweep.limit or self.page_size))
+        page = _take_while_fitting(islice(turns, sweep.limit or self.app.settings.sweep_page_size))
         items = {item.key: item for item in page}
         queues = (ask, send, publish, alert)
         left = [one.due_at for queue in queues if (one := queue.peek()) is not None]
@@ -162,11 +150,12 @@ class DueWorkFinder:
 
     def oldest_age(self) -> timedelta:
         """The age of the oldest unresolved job, among those due for longest."""
-        now = self.clock.now()
+        now = self.app.ports.clock.now()
+        index = self.app.ports.due_index
         queues = (
-            self.index.due(action, shard, since=None, until=now)
+            index.due(action, shard, since=None, until=now)
             for action in _UNRESOLVED_ACTIONS
-            for shard in range(self.index.shards)
+            for shard in range(index.shards)
         )
         longest_due = islice(heapq.merge(*queues, key=lambda one: one.due_at), MAX_AGE_READS)
         oldest = min((self._waiting_since(one, now) for one in longest_due), default=now)
@@ -174,7 +163,7 @@ class DueWorkFinder:
 
     def _waiting_since(self, entry: DueEntry, now: datetime) -> datetime:
         try:
-            row = self.store.get(entry.job_key)
+            row = self.app.ports.job_store().get(entry.job_key)
         except OncelyError:
             return entry.due_at  # too old raises an alarm, too young would hide one
         return row.age_starts_at(now) if row is not None and row.unresolved else now
@@ -183,21 +172,20 @@ class DueWorkFinder:
 class _LeasedShards:
     """The shards that one sweep leased, and their due rows."""
 
-    def __init__(
-        self, finder: DueWorkFinder, sweep: SweepRequest, now: datetime, holder: str | None
-    ) -> None:
+    def __init__(self, app: "App", sweep: SweepRequest, now: datetime, holder: str | None) -> None:
         self.shards: list[int] = []
         self.busy = 0
         self._rows: dict[DueAction, list[Iterator[DueEntry]]] = {action: [] for action in DueAction}
         since = None if sweep.since is None else parse_time(sweep.since)
         until = now if sweep.until is None else min(now, parse_time(sweep.until))
         # Left out here: during a long pause there may be many, and they stay due.
-        held = finder.gate.paused_job_types(finder.registry)
-        for shard in range(finder.index.shards):
+        ports = app.ports
+        held = ports.gate.paused_job_types(app.registry)
+        for shard in range(ports.due_index.shards):
             due = {
                 action: _none_if_empty(
                     one
-                    for one in finder.index.due(action, shard, since=since, until=until)
+                    for one in ports.due_index.due(action, shard, since=since, until=until)
                     if sweep.job_type in (None, job_type_of(one.job_key))
                     if action is not DueAction.RESEND or job_type_of(one.job_key) not in held
                 )
@@ -206,7 +194,7 @@ class _LeasedShards:
             if not any(due.values()):
                 continue  # an idle shard costs no write
             if holder is not None:
-                if not finder.leases.acquire(
+                if not ports.sweep_leases.acquire(
                     shard, holder=holder, now=now, until=now + SWEEP_LEASE
                 ):
                     self.busy += 1
@@ -241,37 +229,33 @@ class _MissingJobs(Iterator[SweepItem]):
     """Jobs that business rows request and that do not exist, read lazily."""
 
     def __init__(
-        self, finder: DueWorkFinder, sweep: SweepRequest, now: datetime, *, knows_every_job: bool
+        self, app: "App", sweep: SweepRequest, now: datetime, *, knows_every_job: bool
     ) -> None:
         self.requested_count = 0
         self.error: str | None = None
         # After a restore, an order without a job may have been paid by a job whose row is lost.
-        self._found = self._find(finder, sweep, now) if knows_every_job else iter(())
+        self._found = self._find(app, sweep, now) if knows_every_job else iter(())
 
     def __next__(self) -> SweepItem:
         return next(self._found)
 
-    def _find(
-        self, finder: DueWorkFinder, sweep: SweepRequest, now: datetime
-    ) -> Iterator[SweepItem]:
+    def _find(self, app: "App", sweep: SweepRequest, now: datetime) -> Iterator[SweepItem]:
         try:
-            requested = list(_requested_items(finder, sweep, now))
+            requested = list(_requested_items(app, sweep, now))
             self.requested_count = len(requested)
             for item in _rotate(requested, now):
-                if own_row(finder.store, item.key) is None:
+                if own_row(app.ports.job_store(), item.key) is None:
                     yield item
         except OncelyError as error:
             self.error = str(error)  # due rows are resolved in any case
 
 
-def _requested_items(
-    finder: DueWorkFinder, sweep: SweepRequest, now: datetime
-) -> Iterator[SweepItem]:
+def _requested_items(app: "App", sweep: SweepRequest, now: datetime) -> Iterator[SweepItem]:
     """The jobs that business rows request; most of them exist."""
-    for contract_type in finder.registry:
+    for contract_type in app.registry:
         if sweep.job_type not in (None, contract_type.job_type):
             continue
-        for message in contract_type(finder.dependencies).missing_jobs(now=now):
+        for message in contract_type(app.ports).missing_jobs(now=now):
             with suppress(
                 InvalidInputError
             ):  # never a job: its message is rejected, with the reason

@@ -18,8 +18,7 @@ from oncely.core.lifecycle import IN_REVIEW
 from oncely.core.text import format_time, parse_time, support_line
 from oncely.reconcile.find_due_work import DueWork, SweepItem
 from oncely.reconcile.reconciler import HELD, ROW_MISSING, Reconciler, Resolution
-from oncely.reconcile.step_functions import Sweeps
-from oncely.reconcile.sweep_leases import SweepLeases
+from oncely.reconcile.sweeps import SweepLeases, Sweeps
 
 # The budget of a job of an unknown type, for which no provider is called.
 _UNKNOWN_TYPE_DURATION: Final = timedelta(seconds=10)
@@ -225,29 +224,26 @@ def truncate_reason(reason: str) -> str:
     return text
 
 
-@dataclass(frozen=True, kw_only=True)
-class SweepFinisher:
-    """Ends a sweep after its groups."""
+def finish_sweep(
+    sweep: Mapping[str, Any],
+    results: Iterable[Mapping[str, Any]],
+    *,
+    leases: SweepLeases,
+    sweeps: Sweeps,
+) -> dict[str, Any]:
+    """Release the leases of a sweep, start the next page if there is one, and report.
 
-    leases: SweepLeases
-    sweeps: Sweeps
-
-    def finish(
-        self, sweep: Mapping[str, Any], results: Iterable[Mapping[str, Any]]
-    ) -> dict[str, Any]:
-        """Release the leases, start the next page if there is one, and report.
-
-        The next page begins at a later due time, so rows that always fail cannot loop. If many rows
-        became due at once, it begins at the same time; without progress, just after it: someone
-        may have inserted them to hide the rows behind.
-        """
-        done = build_report(results)
-        for shard in sweep["shards"]:
-            self.leases.release(shard, holder=sweep["execution"])
-        next_sweep = sweep["next"]
-        if next_sweep is not None:
-            if next_sweep["from"] == sweep["from"] and not made_progress(done["counts"]):
-                after = parse_time(next_sweep["from"]) + _TIME_PRECISION
-                next_sweep = {**next_sweep, "from": format_time(after)}
-            self.sweeps.start(next_sweep)
-        return {**done, "busy_shards": sweep["busy"]} if sweep["busy"] else done
+    The next page begins at a later due time, so rows that always fail cannot loop. If many rows
+    became due at once, it begins at the same time; without progress, just after it: someone may
+    have inserted them to hide the rows behind.
+    """
+    done = build_report(results)
+    for shard in sweep["shards"]:
+        leases.release(shard, holder=sweep["execution"])
+    next_sweep = sweep["next"]
+    if next_sweep is not None:
+        if next_sweep["from"] == sweep["from"] and not made_progress(done["counts"]):
+            after = parse_time(next_sweep["from"]) + _TIME_PRECISION
+            next_sweep = {**next_sweep, "from": format_time(after)}
+        sweeps.start(next_sweep)
+    return {**done, "busy_shards": sweep["busy"]} if sweep["busy"] else done

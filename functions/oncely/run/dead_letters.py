@@ -3,11 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from oncely.alerts.review_alerts import ReviewAlerter
-from oncely.aws.sqs import RejectQueue
-from oncely.contracts.registry import ContractRegistry
 from oncely.core.attempt import DecisionWriter, only_for
 from oncely.core.decide import DEAD_LETTER_RETRY_DELAY
 from oncely.core.due import on_dead_letter
@@ -21,9 +18,12 @@ from oncely.core.new_row import (
     run_at_of_message,
     stranded,
 )
-from oncely.core.schedule import Clock
-from oncely.core.store import Created, JobStore
-from oncely.core.table_guard import TableBlocked, TableGuard
+from oncely.core.store import Created
+from oncely.core.table_guard import TableBlocked
+
+if TYPE_CHECKING:
+    from oncely.alerts.review_alerts import ReviewAlerter
+    from oncely.app import App
 
 ACTOR: Final = "dead letters"
 # Each retry lost a race with another writer of the row.
@@ -61,16 +61,11 @@ class HandledDeadLetter:
     job_key: JobKey | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class DeadLetterHandler:
     """Handles the batches of the dead letter queue."""
 
-    registry: ContractRegistry
-    store: JobStore
-    alerter: ReviewAlerter
-    reject_queue: RejectQueue
-    clock: Clock
-    guard: TableGuard
+    app: "App"
 
     def handle_batch(self, bodies: Mapping[str, str]) -> list[HandledDeadLetter]:
         """Handle each dead letter, and send one alert for all of them.
@@ -94,7 +89,7 @@ class DeadLetterHandler:
             for letter in handled
             if letter.outcome not in _NOT_LISTED
         ]
-        return not entries or self.alerter.alert_dead_letters(entries)
+        return not entries or self._alerter().alert_dead_letters(entries)
 
     def _handle(self, message_id: str, body: str) -> HandledDeadLetter:
         try:
@@ -112,7 +107,7 @@ class DeadLetterHandler:
 
     def _reject(self, dead_letter: HandledDeadLetter, body: str) -> HandledDeadLetter:
         try:
-            self.reject_queue.reject(
+            self.app.ports.reject_queue.reject(
                 body, reason=dead_letter.reason, message_id=dead_letter.message_id
             )
         except Exception as error:  # noqa: BLE001  # it stays in the queue; the others continue
@@ -125,15 +120,19 @@ class DeadLetterHandler:
 
     def _ensure_row(self, body: str) -> tuple[DeadLetterOutcome, str, JobKey]:
         """Ensure that a row tracks the job."""
-        table = self.guard.check()
+        ports = self.app.ports
+        table = ports.table_guard.check()
         if isinstance(table, TableBlocked):
             raise UnavailableError(table.reason)
-        contract_type, message = self.registry.parse_body(body)
+        contract_type, message = self.app.registry.parse_body(body)
         key, limit = contract_type.key(message), contract_type.effective_schedule_limit()
-        run_at = run_at_of_message(contract_type, message, self.clock.now())
+        run_at = run_at_of_message(contract_type, message, ports.clock.now())
+        store = ports.job_store()
+        alerter = self._alerter()
+        writer = DecisionWriter(store=store, clock=ports.clock, actor=ACTOR, alerter=alerter)
         for _ in range(_MAX_CAS_RETRIES):
-            row = own_row(self.store, key)
-            now = self.clock.now()
+            row = own_row(store, key)
+            now = ports.clock.now()
             if row is None:
                 reason = "its message was dead-lettered before any worker claimed it"
                 job = row_from_message(
@@ -145,18 +144,18 @@ class DeadLetterHandler:
                     reason=reason,
                     run_at=run_at,
                 )
-                if isinstance(create_row(self.store, self.alerter, stranded(job)), Created):
+                if isinstance(create_row(store, alerter, stranded(job)), Created):
                     return DeadLetterOutcome.RETRY_SCHEDULED, reason, key
                 continue
             decision = on_dead_letter(row, limit, now)
             if decision is None:
                 return DeadLetterOutcome.ALREADY_TRACKED, f"it is {row.status}", key
-            if self._decision_writer().write(row, only_for(row, decision)).job is not None:
+            if writer.write(row, only_for(row, decision)).job is not None:
                 return _outcome_of(decision, row), decision.reason, key
         raise UnavailableError(f"the row of {key} kept changing; it is retried later")
 
-    def _decision_writer(self) -> DecisionWriter:
-        return DecisionWriter(store=self.store, clock=self.clock, actor=ACTOR, alerter=self.alerter)
+    def _alerter(self) -> "ReviewAlerter":
+        return self.app.review_alerter(ACTOR)
 
 
 def _outcome_of(decision: Decision, row: JobRow) -> DeadLetterOutcome:

@@ -39,11 +39,7 @@ RESERVED_RECEIVES: Final = 1
 
 
 @dataclass(frozen=True)
-class _WithoutDetails:
-    pass
-
-
-class Ack(_WithoutDetails):
+class Ack:
     """Delete the message: the row tracks the job from here."""
 
 
@@ -54,7 +50,8 @@ class Nack:
     visible_at: datetime | None = None
 
 
-class Postpone(_WithoutDetails):
+@dataclass(frozen=True)
+class Postpone:
     """Redeliver it after seconds, then with growing delays, because Oncely failed."""
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 from oncely.core.job_row import JobRow
 from oncely.core.lifecycle import Event
 from oncely.core.profiles import EndpointGroup
-from oncely.gates.rules import (
+from oncely.gates.gate import (
     GateSnapshot,
     Pause,
     PauseAction,

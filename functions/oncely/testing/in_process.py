@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from urllib3.exceptions import NewConnectionError
 
-from oncely.plugins.network import Network
+from oncely.plugins.provider import Network
 from oncely.testing.sandbox.faults import FaultKind
 from oncely.testing.sandbox.http_messages import SandboxRequest, encode_response
 from oncely.testing.sandbox.server import NOT_JSON, SandboxProviders

@@ -9,7 +9,7 @@ from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey, is_job_type
 from oncely.core.row_items import deserialize_job, deserialize_row, serialize, serialize_job
 from oncely.core.text import parse_time
-from oncely.reconcile.sweep_leases import LEASE_KEY_PREFIX
+from oncely.reconcile.sweeps import LEASE_KEY_PREFIX
 from oncely.testing.memory_aws.dynamodb import Item, MemoryDynamo
 
 BusinessRow = dict[str, object]

@@ -22,8 +22,7 @@ from oncely.core.table_guard import TableGuard
 from oncely.gates.gate import SNAPSHOT_AGE, Gate
 from oncely.operate.erase import ErasableArchive
 from oncely.operate.own_tables import GATES, JOBS
-from oncely.plugins.network import Network
-from oncely.plugins.provider import AnyProvider, Provider, ProviderSettings
+from oncely.plugins.provider import AnyProvider, Network, Provider, ProviderSettings
 from oncely.ports import Ports
 from oncely.testing.in_process import base_url
 from oncely.testing.interception import Interceptor
@@ -35,8 +34,10 @@ from oncely.testing.scenario import Scenario
 from oncely.testing.schedule import WallClock
 from oncely.testing.tasks import START
 
-# Whatever logs what a schedule makes fail: its trace shows that already.
-logging.getLogger("oncely").addHandler(logging.NullHandler())
+# These log what a schedule makes fail: its trace shows that already. The functions' own logger has
+# the name `oncely`, so that one stays as it is.
+for _part in ("oncely.alerts", "oncely.gates"):
+    logging.getLogger(_part).addHandler(logging.NullHandler())
 T = TypeVar("T")
 S = TypeVar("S", bound=JobSettings)
 _UNLIMITED: Final = {"effects_per_second": math.inf, "lookups_per_second": math.inf}

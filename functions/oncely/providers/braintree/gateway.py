@@ -2,18 +2,15 @@
 
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any
 from urllib.parse import urlsplit
 
 from oncely.core.errors import NotConfiguredError
-from oncely.plugins.network import INTERNET, Network
-from oncely.plugins.request_deadline import request_deadline
-from oncely.plugins.request_gate import UNGATED, RequestGate
+from oncely.plugins.provider import INTERNET, UNGATED, Network, RequestGate
+from oncely.plugins.request_deadline import CONNECT_TIMEOUT, request_deadline
 from oncely.plugins.requests_session import deadline_session
 from oncely.providers.braintree.plugin import PROFILE, BraintreeSettings
 from oncely.providers.braintree.sdk import BraintreeGateway, Configuration, Environment, Http
-
-CONNECT_TIMEOUT: Final = timedelta(seconds=3)
 
 
 class _CustomEnvironment(Environment):  # type: ignore[misc]  # the SDK has no types

@@ -11,7 +11,7 @@ from oncely.core.profiles import ProviderProfile
 from oncely.plugins.provider import ApiKeyCheck, Provider, ProviderAccess, ProviderSettings
 
 if TYPE_CHECKING:
-    from oncely.providers.interfaces import RefundingPaymentProvider
+    from oncely.providers.interfaces import PaymentProvider
 
 # Braintree documents no delay between a sale and its appearance in a search.
 SEARCH_LAG: Final = timedelta(minutes=5)
@@ -54,18 +54,19 @@ class BraintreeSettings(ProviderSettings):
         return {currency: account for currency, _, account in pairs}
 
 
-class BraintreePlugin(Provider["RefundingPaymentProvider", BraintreeSettings]):
+class BraintreePlugin(Provider["PaymentProvider", BraintreeSettings]):
     """Payments through Braintree's transactions, with vaulted payment methods."""
 
     name = "braintree"
     profile = PROFILE
     settings_type = BraintreeSettings
+    required_settings = ("merchant_id",)
     layer = "braintree"
     sandbox = "oncely.providers.braintree.sandbox:BraintreeSandbox"
     facts = "oncely.providers.braintree.facts:FACTS"
     preload = ("oncely.providers.braintree.payments",)
 
-    def connect(self, access: ProviderAccess[BraintreeSettings]) -> "RefundingPaymentProvider":
+    def connect(self, access: ProviderAccess[BraintreeSettings]) -> "PaymentProvider":
         """Build the client from the SDK, which is only in the functions that charge."""
         from oncely.providers.braintree.gateway import connect_gateway  # noqa: PLC0415
         from oncely.providers.braintree.payments import BraintreePayments  # noqa: PLC0415
@@ -82,9 +83,6 @@ class BraintreePlugin(Provider["RefundingPaymentProvider", BraintreeSettings]):
             accounts=settings.accounts,
             scope=f"braintree:{settings.environment}:{settings.merchant_id}",
         )
-
-    def is_configured(self, settings: BraintreeSettings) -> bool:
-        return settings.merchant_id is not None
 
     def check_api_key(self, api_key: str, settings: BraintreeSettings) -> ApiKeyCheck | None:
         """Read each merchant account, and compare its currency."""

@@ -9,7 +9,6 @@ with warnings.catch_warnings():
         Configuration,
         DisputeSearch,
         Environment,
-        Transaction,
         TransactionSearch,
     )
     from braintree.error_codes import ErrorCodes  # type: ignore[import-untyped]  # no types
@@ -31,7 +30,6 @@ with warnings.catch_warnings():
     from braintree.util.http import Http  # type: ignore[import-untyped]  # no types
 
 TransactionErrors = ErrorCodes.Transaction
-TransactionStatus = Transaction.Status
 
 __all__ = [
     "AuthenticationError",
@@ -46,5 +44,4 @@ __all__ = [
     "TooManyRequestsError",
     "TransactionErrors",
     "TransactionSearch",
-    "TransactionStatus",
 ]

@@ -10,9 +10,8 @@ from urllib.parse import urlencode
 from urllib3 import PoolManager, Retry, Timeout
 
 from oncely.core.effect_outcomes import Anomalous, EffectOutcome, LookupFailed, NotSent
-from oncely.plugins.network import INTERNET, Network
-from oncely.plugins.request_deadline import apply_deadline, request_deadline
-from oncely.plugins.request_gate import UNGATED, RequestGate
+from oncely.plugins.provider import INTERNET, UNGATED, Network, RequestGate
+from oncely.plugins.request_deadline import CONNECT_TIMEOUT, apply_deadline, request_deadline
 from oncely.providers.hubspot.paths import (
     CONTACTS,
     SEARCH,
@@ -47,7 +46,6 @@ if TYPE_CHECKING:
     from urllib3 import BaseHTTPResponse  # missing before urllib3 2, which Lambda may bring
 
 API_BASE: Final = "https://api.hubapi.com"
-CONNECT_TIMEOUT: Final = timedelta(seconds=3)
 # Seconds to connect and to read. Their sum limits the whole request.
 TIMEOUTS_SECONDS: Final = (
     CONNECT_TIMEOUT.total_seconds(),
@@ -70,9 +68,11 @@ class HubSpotClient:
         api_base: str | None = None,
         gate: RequestGate = UNGATED,
         network: Network = INTERNET,
+        timeouts: tuple[float, float] = TIMEOUTS_SECONDS,
     ) -> None:
         self._api_base = API_BASE if api_base is None else api_base
         self._gate, self._network = gate, network
+        self._timeouts = timeouts
         self._pool = apply_deadline(PoolManager(), network)
         self._headers = {
             "Accept": "application/json",
@@ -88,11 +88,10 @@ class HubSpotClient:
         *,
         query: Sequence[tuple[str, str]] = (),
         body: Mapping[str, Any] | None = None,
-        timeouts: tuple[float, float] = TIMEOUTS_SECONDS,
     ) -> "BaseHTTPResponse":
         """Send one request, and read its response. Raises one of REQUEST_ERRORS."""
         address = f"{self._api_base}{path}"
-        connect, read = timeouts
+        connect, read = self._timeouts
         with (
             self._gate.request() as gated,
             request_deadline(timedelta(seconds=connect + read), self._network),
@@ -115,13 +114,15 @@ class HubSpotClient:
 
 @dataclass(frozen=True, kw_only=True)
 class HubSpotCrm:
-    """The contacts of a HubSpot account. Archived contacts count as not found."""
+    """The contacts of a HubSpot account. Archived contacts count as not found.
+
+    Each call is one request.
+    """
 
     # Shared, because each client loads the trusted certificates.
     client: HubSpotClient
     properties: Sequence[str] = DEFAULT_PROPERTIES
     id_property: str = DEFAULT_ID_PROPERTY
-    timeouts: tuple[float, float] = TIMEOUTS_SECONDS
     now: Callable[[], datetime] = INTERNET.now
 
     @classmethod
@@ -149,6 +150,7 @@ class HubSpotCrm:
         return DEFAULT_VERSION_PROPERTY + ("" if is_default else f"_{self.id_property}")
 
     def get_contact(self, record_id: str) -> CrmRecord | RecordNotFound | NotSent:
+        """Read a contact by its id, with all its properties."""
         if not is_contact_id(record_id):
             return RecordNotFound()
         try:
@@ -157,10 +159,11 @@ class HubSpotCrm:
             return RecordNotFound() if is_not_found(error) else read_error(error, self.now())
 
     def list_contacts(self, *, after: str | None) -> CrmPage | NotSent:
+        """List contacts, 100 at a time."""
         cursor = () if after is None else (("after", after),)
         query = (("limit", str(PAGE_SIZE)), *cursor, *_property_query(self.properties))
         try:
-            return parse_page(parse_body(self._call("GET", CONTACTS, query=query)))
+            return parse_page(parse_body(self.client.call("GET", CONTACTS, query=query)))
         except REQUEST_ERRORS as error:
             return read_error(error, self.now())
 
@@ -172,7 +175,7 @@ class HubSpotCrm:
         """
         search = self._search(since, after)
         try:
-            page = parse_page(parse_body(self._call("POST", SEARCH, body=search)))
+            page = parse_page(parse_body(self.client.call("POST", SEARCH, body=search)))
         except REQUEST_ERRORS as error:
             return read_error(error, self.now())
         more = page.after is not None and page.records
@@ -186,7 +189,10 @@ class HubSpotCrm:
         version: int | None = None,
         crm_id: str | None = None,
     ) -> EffectOutcome | CrmConflict | RecordNotFound:
-        """Create or update by our unique id. With a HubSpot id, also set our id on that contact."""
+        """Create or update by our unique id. With a HubSpot id, also set our id on that contact.
+
+        Returns `RecordNotFound` if no contact has this HubSpot id; then nothing was written.
+        """
         if invalid := _invalid_id_outcome(external_id, crm_id):
             return invalid
         versioned = {} if version is None else {self.version_property: str(version)}
@@ -194,9 +200,9 @@ class HubSpotCrm:
         try:
             if crm_id is None:
                 one = {"id": external_id, "idProperty": self.id_property, "properties": own}
-                response = self._call("POST", UPSERT, body={"inputs": [one]})
+                response = self.client.call("POST", UPSERT, body={"inputs": [one]})
             else:
-                response = self._call("PATCH", contact_path(crm_id), body={"properties": own})
+                response = self.client.call("PATCH", contact_path(crm_id), body={"properties": own})
             return write_outcome(response, id_property=self.id_property)
         except REQUEST_ERRORS as error:
             if crm_id is not None and is_not_found(error):
@@ -206,6 +212,10 @@ class HubSpotCrm:
     def find_by_external_id(
         self, external_id: str, *, crm_id: str | None = None
     ) -> CrmRecord | RecordNotFound | LookupFailed | Anomalous:
+        """Read the contact with our external id, or the one with this HubSpot id.
+
+        Returns `Anomalous` if the id cannot be in a request; then nothing was sent.
+        """
         if invalid := _invalid_id_outcome(external_id, crm_id):
             return invalid
         ours = (EMAIL_PROPERTY, self.id_property, self.version_property)
@@ -228,17 +238,9 @@ class HubSpotCrm:
         self, value: str, properties: Sequence[str], *, by: str | None = None
     ) -> "BaseHTTPResponse":
         named = () if by is None else (("idProperty", by),)
-        return self._call("GET", contact_path(value), query=(*named, *_property_query(properties)))
-
-    def _call(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Sequence[tuple[str, str]] = (),
-        body: Mapping[str, Any] | None = None,
-    ) -> "BaseHTTPResponse":
-        return self.client.call(method, path, query=query, body=body, timeouts=self.timeouts)
+        return self.client.call(
+            "GET", contact_path(value), query=(*named, *_property_query(properties))
+        )
 
     def _search(self, since: datetime, after: str | None) -> dict[str, Any]:
         # Round down: an extra contact is harmless, a missing one is not.

@@ -11,7 +11,7 @@ from oncely.plugins.provider import ApiKeyCheck, Provider, ProviderAccess, Provi
 from oncely.providers.hubspot.paths import CONTACTS
 
 if TYPE_CHECKING:
-    from oncely.providers.interfaces import Crm
+    from oncely.providers.hubspot.crm import HubSpotCrm
 
 # What the answer says about an API key. HubSpot rate-limits only known keys.
 _ACCEPTED: Final = frozenset({200, 429})
@@ -41,7 +41,7 @@ class HubSpotSettings(ProviderSettings):
     portal_id: Annotated[str, Field(pattern=r"^\d{1,20}$")] | None = None  # for links to contacts
 
 
-class HubSpotPlugin(Provider["Crm", HubSpotSettings]):
+class HubSpotPlugin(Provider["HubSpotCrm", HubSpotSettings]):
     """Contacts in HubSpot."""
 
     name = "hubspot"
@@ -51,7 +51,7 @@ class HubSpotPlugin(Provider["Crm", HubSpotSettings]):
     facts = "oncely.providers.hubspot.facts:FACTS"
     preload = ("oncely.providers.hubspot.crm",)
 
-    def connect(self, access: ProviderAccess[HubSpotSettings]) -> "Crm":
+    def connect(self, access: ProviderAccess[HubSpotSettings]) -> "HubSpotCrm":
         """Build the client, which opens a connection for each request."""
         from oncely.providers.hubspot.crm import HubSpotCrm  # noqa: PLC0415
 

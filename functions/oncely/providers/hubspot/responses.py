@@ -4,14 +4,14 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from datetime import datetime, timedelta
-from ssl import SSLCertVerificationError
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from urllib3.exceptions import ConnectTimeoutError, HTTPError, MaxRetryError, NewConnectionError
+from urllib3.exceptions import HTTPError
 
 from oncely.core.effect_outcomes import Ambiguous, Declined, EffectOutcome, NotSent, Succeeded
-from oncely.core.text import parse_time, time_until_next
+from oncely.core.text import parse_time
+from oncely.plugins.request_deadline import was_never_sent
 from oncely.providers.hubspot.paths import is_contact_id
 from oncely.providers.hubspot.plugin import DAILY_LIMIT_RECHECK_INTERVAL
 from oncely.providers.interfaces import CrmConflict, CrmPage, CrmRecord
@@ -157,7 +157,7 @@ def write_error(
         return NotSent(reason, _retry_delay(error, now), credentials_rejected=alarm)
     if status in _TOO_LARGE:
         return Declined(f"too large for HubSpot: {describe_error(error)}", code=f"HTTP_{status}")
-    if _was_never_sent(error):
+    if was_never_sent(error):
         return NotSent(f"HubSpot could not be reached: {describe_error(error)}")
     if (error_body := _parse_error_body(error)) is None:
         return Ambiguous(f"writing to HubSpot: {describe_error(error)}")
@@ -210,7 +210,7 @@ def _parse_taken(error_body: ResponseBody, reason: str, *, id_property: str) -> 
 
 def _retry_delay(error: Exception, now: datetime) -> timedelta | None:
     if _is_daily_limit(error):
-        return time_until_next(now, DAILY_LIMIT_RECHECK_INTERVAL)
+        return _time_until_next(now, DAILY_LIMIT_RECHECK_INTERVAL)
     retry_after = _retry_after(error)
     return _POLICY_DELAYS.get(_rate_limit_policy(error)) if retry_after is None else retry_after
 
@@ -264,16 +264,13 @@ def _error_category(error_body: ResponseBody) -> str:
     return str(error_body.get("category") or "no_category")
 
 
-def _was_never_sent(error: Exception) -> bool:
-    # Connection refused, unknown host, connect timeout, or an untrusted certificate.
-    reason = error.reason if isinstance(error, MaxRetryError) else None
-    if isinstance(reason, NewConnectionError | ConnectTimeoutError):
-        return True
-    # Other TLS errors can occur after the request was sent, so they prove nothing.
-    return isinstance(next(iter(getattr(reason, "args", ())), None), SSLCertVerificationError)
-
-
 def _object(value: object) -> ResponseBody:
     if not isinstance(value, dict):
         raise MalformedResponseError("HubSpot's response is not a JSON object")
     return value
+
+
+def _time_until_next(at: datetime, interval: timedelta) -> timedelta:
+    """How long from `at` to the next multiple of `interval` since midnight UTC."""
+    day = at.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    return interval - (at - day) % interval

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import timedelta
-from ssl import SSLCertVerificationError
 from typing import TYPE_CHECKING, Any, Final
 
 from botocore.config import Config
@@ -25,8 +24,8 @@ from botocore.parsers import ResponseParserError
 from oncely.core.aws_errors import error_code
 from oncely.core.effect_outcomes import Ambiguous, Declined, EffectOutcome, NotSent, Succeeded
 from oncely.core.keys import IdempotencyKey, JobKey
-from oncely.plugins.request_deadline import request_deadline
-from oncely.plugins.request_gate import UNGATED, GatedResponse, RequestGate
+from oncely.plugins.provider import UNGATED, GatedResponse, RequestGate
+from oncely.plugins.request_deadline import is_untrusted_certificate, request_deadline
 from oncely.providers.interfaces import Email
 from oncely.providers.ses.events import JOB_TAG, KEY_TAG, job_tag
 from oncely.providers.ses.plugin import PROFILE
@@ -201,19 +200,14 @@ def _no_response_outcome(error: Exception) -> EffectOutcome:
         return Declined(f"not a valid email for SES: {error}"[:300], code="ParamValidation")
     if isinstance(error, _CREDENTIAL_ERRORS):
         return _not_sent(error)
-    if isinstance(error, _CONNECTION_ERRORS) or _is_untrusted_certificate(error):
+    tls_error = error.kwargs.get("error") if isinstance(error, SSLError) else None
+    if isinstance(error, _CONNECTION_ERRORS) or is_untrusted_certificate(tls_error):
         return NotSent(f"SES could not be reached: {_describe_error(error)}")
     return Ambiguous(f"sending the email: {_describe_error(error)}")
 
 
 def _not_sent(error: Exception) -> NotSent:
     return NotSent(f"SES cannot be called: {_describe_error(error)}", credentials_rejected=True)
-
-
-def _is_untrusted_certificate(error: Exception) -> bool:
-    # Other TLS errors can occur after the request was sent, so they prove nothing.
-    cause = error.kwargs.get("error") if isinstance(error, SSLError) else None
-    return isinstance(next(iter(getattr(cause, "args", ())), None), SSLCertVerificationError)
 
 
 def _describe_error(error: Exception) -> str:

@@ -22,7 +22,7 @@ from oncely.plugins.provider import (
 from oncely.providers.ses import events
 
 if TYPE_CHECKING:
-    from oncely.providers.interfaces import Mailer
+    from oncely.providers.ses.mailer import SesMailer
 
 PROFILE: Final = ProviderProfile(
     name="Amazon SES",
@@ -44,18 +44,19 @@ class SesSettings(ProviderSettings):
     event_wait_seconds: Annotated[int, Field(ge=1, le=86_400)] = 900
 
 
-class SesPlugin(Provider["Mailer", SesSettings]):
+class SesPlugin(Provider["SesMailer", SesSettings]):
     """Email through Amazon SES."""
 
     name = "ses"
     profile = PROFILE
     settings_type = SesSettings
     has_api_key = False
+    required_settings = ("sender_address",)
     sandbox = "oncely.providers.ses.sandbox.api:SesSandbox"
     facts = "oncely.providers.ses.facts:FACTS"
     endpoint_env_var = "AWS_ENDPOINT_URL_SESV2"
 
-    def connect(self, access: ProviderAccess[SesSettings]) -> "Mailer":
+    def connect(self, access: ProviderAccess[SesSettings]) -> "SesMailer":
         """Build the mailer, which opens a client and a connection for each email."""
         from oncely.providers.ses.mailer import NO_RETRIES, SesMailer  # noqa: PLC0415
 
@@ -81,9 +82,6 @@ class SesPlugin(Provider["Mailer", SesSettings]):
 
     def read_event(self, envelope: EventEnvelope) -> ProviderEvent | DropReason:
         return events.read_event(envelope)
-
-    def is_configured(self, settings: SesSettings) -> bool:
-        return settings.sender_address is not None
 
     def check_health(
         self, access: ProviderAccess[SesSettings], *, is_production: bool

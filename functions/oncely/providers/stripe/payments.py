@@ -29,9 +29,8 @@ from oncely.core.effect_outcomes import (
 from oncely.core.errors import GateClosedError
 from oncely.core.keys import IdempotencyKey, JobKey
 from oncely.core.profiles import EndpointGroup
-from oncely.plugins.network import INTERNET, Network
-from oncely.plugins.request_deadline import request_deadline
-from oncely.plugins.request_gate import UNGATED, RequestGate
+from oncely.plugins.provider import INTERNET, UNGATED, Network, RequestGate
+from oncely.plugins.request_deadline import CONNECT_TIMEOUT, request_deadline
 from oncely.plugins.requests_session import deadline_session
 from oncely.providers.interfaces import Payment
 from oncely.providers.stripe.payment_ledger import StripePaymentLedger
@@ -55,7 +54,6 @@ from oncely.providers.stripe.responses import (
 
 # The version that this module parses. Read Stripe's changelog before you raise it.
 API_VERSION: Final = "2026-10-28.endive"
-CONNECT_TIMEOUT: Final = timedelta(seconds=3)
 # Oncely searches this many of the customer's newest payments for another one of the same job.
 PAGE_SIZE: Final = 100
 MAX_PAGES: Final = 3
