@@ -40,14 +40,14 @@ OTHER_CLASSES: Final = {
     "jobs/receipt_send.py: proved": "an outcome",
     "jobs/sync_contact.py: outcome": "an outcome",
     "operate/bulk_repairer.py: request": "a request",
+    "operate/bulk_repairer.py: wanted": "a filter",
     "operate/operator_sender.py: result": "what was sent",
     "providers/hubspot/crm.py: parse_record(body)": "a contact",
 }
 MAKES_ROWS: Final = {
     "history/lines.py": "the row of an archived line",
     "history/restore.py": "the same, as a replacement table gets it",
-    "operate/repair_run.py": "a row to look up: it is not written",
-    "operate/repairer.py": "a row with the operator's message to check: it is not written",
+    "operate/repairer.py": "a row to look up or to check: it is not written",
 }
 # The steps of a job that reach a provider, and what else has methods of these names.
 STEPS: Final = frozenset(
