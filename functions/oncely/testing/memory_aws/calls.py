@@ -1,6 +1,6 @@
 """A call to AWS in memory, and the one place where a test or a schedule intervenes."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any, Protocol, TypeVar
@@ -57,6 +57,33 @@ def operation(*, writes: bool) -> Callable[[Callable[..., _T]], Callable[..., _T
         return call
 
     return decorate
+
+
+@dataclass(frozen=True)
+class MemoryPaginator:
+    """The pages of an operation. Each is one call, made when it is needed, as in boto3."""
+
+    read: Callable[..., dict[str, Any]]
+    tokens: Mapping[str, str]  # by its name in a response: the name in the next request
+
+    def paginate(
+        self,
+        *,
+        PaginationConfig: Mapping[str, int] | None = None,
+        **request: Any,  # noqa: ANN401  # as boto3 takes them
+    ) -> Iterator[dict[str, Any]]:
+        """Yield pages until one is the last."""
+        if PaginationConfig is not None:
+            if PaginationConfig.keys() != {"PageSize"}:
+                raise ValueError(f"pagination by {sorted(PaginationConfig)} is not supported")
+            request["Limit"] = PaginationConfig["PageSize"]
+        while True:
+            page = self.read(**request)
+            yield page
+            found = {name: page[given] for given, name in self.tokens.items() if given in page}
+            if not found:
+                return
+            request |= found
 
 
 def client_error(code: str, operation_name: str, message: str = "", **more: Any) -> ClientError:  # noqa: ANN401  # of the response

@@ -24,6 +24,7 @@ from oncely.testing.memory_aws.attribute_values import (
 from oncely.testing.memory_aws.calls import (
     Intercept,
     MemoryClient,
+    MemoryPaginator,
     client_error,
     operation,
     perform_directly,
@@ -279,9 +280,10 @@ class MemoryDynamo(MemoryClient):
         page = _Page(table, _index(table, request), request, [])
         return page.read([item for item in self._rows(request).values() if page.has(item)])
 
-    def get_paginator(self, name: str) -> "_Paginator":
+    def get_paginator(self, name: str) -> MemoryPaginator:
         """The pages of `query` or `scan`."""
-        return _Paginator({"query": self.query, "scan": self.scan}[name])
+        read = {"query": self.query, "scan": self.scan}[name]
+        return MemoryPaginator(read, {"LastEvaluatedKey": "ExclusiveStartKey"})
 
     @_dynamodb_operation("TableName", writes=False)
     def describe_table(self, request: Mapping[str, Any]) -> Response:
@@ -568,32 +570,6 @@ class _Page:
     @staticmethod
     def _project(item: Mapping[str, Value], names: Sequence[str]) -> dict[str, Value]:
         return {name: item[name] for name in names if name in item}
-
-
-@dataclass(frozen=True)
-class _Paginator:
-    """All pages of an operation."""
-
-    read: Callable[..., Response]
-
-    def paginate(
-        self,
-        *,
-        PaginationConfig: Mapping[str, int] | None = None,  # boto3's name
-        **request: Any,  # noqa: ANN401  # as boto3 takes them
-    ) -> Iterator[Response]:
-        """Yield one page after the other, each read when it is needed."""
-        config = dict(PaginationConfig or {})
-        if (page_size := config.pop("PageSize", None)) is not None:
-            request["Limit"] = page_size
-        if config:
-            raise ValueError(f"pagination by {sorted(config)} is not supported")
-        while True:
-            page = self.read(**request)
-            yield page
-            if "LastEvaluatedKey" not in page:
-                return
-            request["ExclusiveStartKey"] = page["LastEvaluatedKey"]
 
 
 @dataclass(frozen=True)

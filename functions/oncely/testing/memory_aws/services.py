@@ -11,7 +11,7 @@ from io import BytesIO
 from itertools import count
 from typing import Any, Final, NoReturn
 
-from oncely.testing.memory_aws.calls import MemoryClient, client_error, operation
+from oncely.testing.memory_aws.calls import MemoryClient, MemoryPaginator, client_error, operation
 
 Now = Callable[[], datetime]
 _Response = dict[str, Any]
@@ -24,24 +24,6 @@ _PRECONDITION_FAILED: Final = 412
 def _fail(code: str, operation_name: str, message: str = "", *, status: int = 400) -> NoReturn:
     metadata = {"HTTPStatusCode": status}
     raise client_error(code, operation_name, message, ResponseMetadata=metadata)
-
-
-@dataclass(frozen=True)
-class MemoryPaginator:
-    """The pages of a list. Each page is one call, as in boto3."""
-
-    list_page: Callable[..., _Response]
-    tokens: Mapping[str, str]  # by its name in a response: the name in the next request
-
-    def paginate(self, **request: Any) -> Iterator[_Response]:  # noqa: ANN401  # as boto3 takes them
-        """Yield pages until one is the last."""
-        while True:
-            page = self.list_page(**request)
-            yield page
-            found = {name: page[given] for given, name in self.tokens.items() if given in page}
-            if not found:
-                return
-            request |= found
 
 
 # --- S3
