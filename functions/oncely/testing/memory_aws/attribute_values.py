@@ -97,40 +97,14 @@ def sort_key(value: Value) -> Any:  # noqa: ANN401  # text, a number or bytes
     return held if kind in {"S", "B"} else None
 
 
-def add(left: Value, right: Value, sign: int = 1) -> Value:
-    """The sum or the difference of two numbers."""
+def add(left: Value, right: Value) -> Value:
+    """The sum of two numbers."""
     if "N" not in left or "N" not in right:
         raise RefusedError("An operand in the update expression has an incorrect data type")
     augend, addend = left["N"], right["N"]
     if _PLAIN_NUMBER.fullmatch(augend) and _PLAIN_NUMBER.fullmatch(addend):
-        return {"N": str(int(augend) + sign * int(addend))}
-    total = _NUMBERS.add(Decimal(augend), _NUMBERS.multiply(Decimal(sign), Decimal(addend)))
-    return {"N": _checked_number(total)}
-
-
-def is_set(value: Value) -> bool:
-    """Whether a value is a set."""
-    return value_type(value) in _SETS
-
-
-def union(held: Value, more: Value) -> Value:
-    """A set with the members of both."""
-    kind = _common_set_type(held, more)
-    return {kind: _canonical_set(kind, list({*held[kind], *more[kind]}))}
-
-
-def difference(held: Value, less: Value) -> Value | None:
-    """A set without these members. Returns None if none is left."""
-    kind = _common_set_type(held, less)
-    left = [one for one in held[kind] if one not in less[kind]]
-    return {kind: left} if left else None
-
-
-def _common_set_type(held: Value, other: Value) -> str:
-    kind = value_type(held)
-    if kind not in _SETS or kind not in other:
-        raise RefusedError("An operand in the update expression has an incorrect data type")
-    return kind
+        return {"N": str(int(augend) + int(addend))}
+    return {"N": _checked_number(_NUMBERS.add(Decimal(augend), Decimal(addend)))}
 
 
 def size(value: Value) -> int:

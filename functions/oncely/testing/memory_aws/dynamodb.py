@@ -220,19 +220,16 @@ class MemoryDynamo(MemoryClient):
         items = request["TransactItems"]
         kinds = {
             "ConditionCheck": (self._condition_check, (*_CONDITION, "Key")),
-            "Delete": (self._delete, (*_CONDITION, "Key")),
-            "Put": (self._put, (*_CONDITION, "Item")),
             "Update": (self._update, _UPDATE),
         }
         writes = []
         for item in items:
+            _check_supported("transact_write_items", item, frozenset(kinds))
             [(kind, part)] = item.items()
             prepare, parameters = kinds[kind]
             _check_supported(kind, part, frozenset(parameters))
             writes.append(prepare(part))
-        if not self._is_repeated(request, items):
-            self._transact(writes)
-            self._save_token(request, items)
+        self._transact(request, items, writes)
         return {}
 
     @_dynamodb_operation(*_STATEMENT, writes=True)
@@ -247,9 +244,7 @@ class MemoryDynamo(MemoryClient):
         for part in statements:
             _check_supported("TransactStatements", part, frozenset(_STATEMENT))
             writes.append(self._statement(part))
-        if not self._is_repeated(request, statements):  # the SDK adds a token to each
-            self._transact(writes)
-            self._save_token(request, statements)
+        self._transact(request, statements, writes)  # the SDK adds a token to each
         return {"Responses": []}
 
     @_dynamodb_operation(*_PAGE, "KeyConditionExpression", "ScanIndexForward", writes=False)
@@ -349,7 +344,6 @@ class MemoryDynamo(MemoryClient):
         key = _key(table, item)
         check = _condition(request)
         _check_size(item)
-        _check_no_empty_index_key(table, item)
 
         def decide(before: Item | None) -> Item:
             _check_index_keys(table, item)
@@ -433,8 +427,16 @@ class MemoryDynamo(MemoryClient):
         self._store([(write, before, after)])
         return after
 
-    def _transact(self, writes: Sequence[_Write]) -> None:
-        """Write all, or none if one is refused."""
+    def _transact(
+        self, request: Mapping[str, Any], content: Sequence[Any], writes: Sequence[_Write]
+    ) -> None:
+        """Write all, or none if one is refused. A request with a known token is not repeated."""
+        self._forget_tokens()
+        token = request.get("ClientRequestToken")
+        if token in self.tokens:
+            if self.tokens[token][1] != content:
+                raise RefusedError("another request", "IdempotentParameterMismatchException")
+            return
         if not 1 <= len(writes) <= MAX_TRANSACTION_ITEMS:
             raise RefusedError(f"a transaction has 1 to {MAX_TRANSACTION_ITEMS} items")
         if len({(write.table, write.key) for write in writes}) < len(writes):
@@ -459,6 +461,8 @@ class MemoryDynamo(MemoryClient):
         if sum(sizes) > MAX_TRANSACTION_BYTES:
             raise RefusedError("The items of the transaction exceed 4 MB")
         self._store(changes)
+        if token is not None:
+            self.tokens[token] = (self.now() + TOKEN_LIFETIME, content)
 
     def _store(self, changes: Sequence[tuple[_Write, Item | None, Item | None]]) -> None:
         self.undone.clear()
@@ -470,17 +474,6 @@ class MemoryDynamo(MemoryClient):
                 del self.tables[write.table][write.key]
             else:
                 self.tables[write.table][write.key] = after
-
-    def _is_repeated(self, request: Mapping[str, Any], content: Sequence[Any]) -> bool:
-        self._forget_tokens()
-        known = self.tokens.get(request.get("ClientRequestToken", ""))
-        if known is not None and known[1] != content:
-            raise RefusedError("another request", "IdempotentParameterMismatchException")
-        return known is not None
-
-    def _save_token(self, request: Mapping[str, Any], content: Sequence[Any]) -> None:
-        if (token := request.get("ClientRequestToken")) is not None:
-            self.tokens[token] = (self.now() + TOKEN_LIFETIME, content)
 
     def _forget_tokens(self) -> None:
         now = self.now()
@@ -718,12 +711,6 @@ def _check_index_keys(table: TableSchema, item: Item) -> None:
             _check_key_value(key.partition, item[key.partition], _MAX_PARTITION_KEY_BYTES)
         if key.sort is not None and key.sort in item:
             _check_key_value(key.sort, item[key.sort], _MAX_SORT_KEY_BYTES)
-
-
-def _check_no_empty_index_key(table: TableSchema, item: Item) -> None:
-    """Refuse the whole transaction of a put, not only this item of it."""
-    if any(item.get(name) == {"S": ""} for index in table.indexes for name in index.key.names):
-        raise RefusedError("A secondary index key cannot contain an empty string value")
 
 
 def _check_size(item: Item) -> None:

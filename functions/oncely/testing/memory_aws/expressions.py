@@ -16,10 +16,7 @@ from oncely.testing.memory_aws.attribute_values import (
     Value,
     add,
     canonical,
-    difference,
-    is_set,
     sort_key,
-    union,
     value_type,
 )
 
@@ -30,7 +27,7 @@ _Predicate: TypeAlias = Callable[[ItemValues, Names, ItemValues], bool]
 _Action: TypeAlias = Callable[[dict[str, Value], ItemValues, Names, ItemValues], None]
 _StaticCheck: TypeAlias = Callable[[ItemValues], None]
 
-_TOKEN: Final = re.compile(r"\s*([#:]?[A-Za-z0-9_]+|<>|<=|>=|[=<>(),+-])")
+_TOKEN: Final = re.compile(r"\s*([#:]?[A-Za-z0-9_]+|<>|<=|>=|[=<>(),+])")
 _ORDERS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
     "<": operator.lt,
     "<=": operator.le,
@@ -38,6 +35,7 @@ _ORDERS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
     ">=": operator.ge,
 }
 _ORDERED_TYPES: Final = frozenset({"S", "N", "B"})
+_NUMBERS: Final = frozenset({"N"})
 _MAX_IN_OPERANDS: Final = 100
 _CACHE_SIZE: Final = 4096
 
@@ -220,13 +218,6 @@ class _Reader:
         self.values.add(token)
         return token
 
-    def operand(self) -> tuple[str | None, _Operand]:
-        """The placeholder of a value, if it is one, and how the operand is read."""
-        if self.peek().startswith(":"):
-            token = self.value()
-            return token, lambda _item, _names, values: values[token]
-        return None, _attribute(self.path())
-
     def condition(self) -> _Predicate:
         terms = [self._conjunction()]
         while self.take("OR"):
@@ -251,7 +242,7 @@ class _Reader:
             path = self.path()
             self.expect(")")
             return lambda item, names, _values: (resolve(path, names) in item) is wanted
-        return self._comparison(self.operand())[1]
+        return self._comparison(_attribute(self.path()))
 
     def _group(self) -> _Predicate:
         opened = self.at
@@ -266,44 +257,37 @@ class _Reader:
     def key_clause(self) -> tuple[str, str, tuple[str, ...], _Predicate]:
         path, known = self.path(), set(self.values)
         sign = self.peek().upper()
-        _, holds = self._comparison((None, _attribute(path)))
+        holds = self._comparison(_attribute(path))
         return path, sign, tuple(sorted(self.values - known)), holds
 
-    def _comparison(self, left: tuple[str | None, _Operand]) -> tuple[str, _Predicate]:
+    def _comparison(self, held: _Operand) -> _Predicate:
+        """A comparison of an attribute with values. No adapter compares two attributes."""
         sign = self.next().upper()
         if sign == "BETWEEN":
-            low = self.operand()
+            low = self.value()
             self.expect("AND")
-            high = self.operand()
-            if low[0] is not None and high[0] is not None:
-                self.checks.append(_check_bounds(low[0], high[0]))
-            both = (self._ordered(left, ">=", low), self._ordered(left, "<=", high))
-            return sign, _all_of(both)
+            high = self.value()
+            both = [self._ordered(held, ">=", low), self._ordered(held, "<=", high)]
+            self.checks.append(_check_bounds(low, high))
+            return _all_of(both)
         if sign == "IN":
             self.expect("(")
-            ways = [_equal(left[1], self.operand()[1])]
+            ways = [_equal(held, self.value())]
             while self.take(","):
-                ways.append(_equal(left[1], self.operand()[1]))
+                ways.append(_equal(held, self.value()))
             self.expect(")")
             if len(ways) > _MAX_IN_OPERANDS:
                 self.checks.append(_refuse("IN takes at most 100 operands"))
-            return sign, _any_of(ways)
+            return _any_of(ways)
         if sign in _ORDERS:
-            return sign, self._ordered(left, sign, self.operand())
-        equal = _equal(left[1], self.operand()[1])
-        if sign == "=":
-            return sign, equal
-        if sign != "<>":
+            return self._ordered(held, sign, self.value())
+        if sign != "=":
             self.fail(f"it has {sign!r} as an operator, syntax")
-        return sign, lambda item, names, values: not equal(item, names, values)
+        return _equal(held, self.value())
 
-    def _ordered(
-        self, left: tuple[str | None, _Operand], sign: str, right: tuple[str | None, _Operand]
-    ) -> _Predicate:
-        for placeholder, _ in (left, right):
-            if placeholder is not None:
-                self.checks.append(_check_type(placeholder, _ORDERED_TYPES))
-        return _ordered(left[1], _ORDERS[sign], right[1])
+    def _ordered(self, held: _Operand, sign: str, placeholder: str) -> _Predicate:
+        self.checks.append(_check_type(placeholder, _ORDERED_TYPES))
+        return _ordered(held, _ORDERS[sign], placeholder)
 
     def update(self) -> tuple[list[str], list[_Action]]:
         targets: list[str] = []
@@ -344,54 +328,35 @@ class _Reader:
 
     def add_action(self, target: str) -> _Action:
         more = self.value()
-        self.checks.append(_check_type(more, frozenset({"N", "SS", "NS", "BS"})))
+        self.checks.append(_check_type(more, _NUMBERS))
 
         def action(
             after: dict[str, Value], before: ItemValues, names: Names, values: ItemValues
         ) -> None:
             name = resolve(target, names)
-            held, added = before.get(name), values[more]
-            if held is None:
-                after[name] = added
-            else:
-                after[name] = union(held, added) if is_set(added) else add(held, added)
-
-        return action
-
-    def delete_action(self, target: str) -> _Action:
-        less = self.value()
-        self.checks.append(_check_type(less, frozenset({"SS", "NS", "BS"})))
-
-        def action(
-            after: dict[str, Value], before: ItemValues, names: Names, values: ItemValues
-        ) -> None:
-            name = resolve(target, names)
-            if name not in before:
-                return
-            left = difference(before[name], values[less])
-            if left is None:
-                del after[name]
-            else:
-                after[name] = left
+            after[name] = add(before[name], values[more]) if name in before else values[more]
 
         return action
 
     def _sum(self) -> _Operand:
         literal, left = self._set_operand()
-        if self.peek() not in {"+", "-"}:
+        if not self.take("+"):
             return left
-        sign = 1 if self.next() == "+" else -1
         other, right = self._set_operand()
         for placeholder in (literal, other):
             if placeholder is not None:
-                self.checks.append(_check_type(placeholder, frozenset({"N"})))
+                self.checks.append(_check_type(placeholder, _NUMBERS))
         return lambda item, names, values: add(
-            _existing(left(item, names, values)), _existing(right(item, names, values)), sign
+            _existing(left(item, names, values)), _existing(right(item, names, values))
         )
 
     def _set_operand(self) -> tuple[str | None, _Operand]:
+        """The placeholder of a value, if it is one, and how the operand is read."""
+        if self.peek().startswith(":"):
+            token = self.value()
+            return token, lambda _item, _names, values: values[token]
         if self.peek() != "if_not_exists":
-            return self.operand()
+            return None, _attribute(self.path())
         self.next()
         self.expect("(")
         held = _attribute(self.path())
@@ -410,7 +375,6 @@ _SECTIONS: Final[Mapping[str, Callable[[_Reader, str], _Action]]] = {
     "SET": _Reader.set_action,
     "REMOVE": _Reader.remove_action,
     "ADD": _Reader.add_action,
-    "DELETE": _Reader.delete_action,
 }
 
 
@@ -448,21 +412,18 @@ def _all_of(terms: Sequence[_Predicate]) -> _Predicate:
     return holds
 
 
-def _equal(left: _Operand, right: _Operand) -> _Predicate:
+def _equal(held: _Operand, placeholder: str) -> _Predicate:
+    return lambda item, names, values: held(item, names, values) == values[placeholder]
+
+
+def _ordered(
+    held: _Operand, is_ordered: Callable[[Any, Any], bool], placeholder: str
+) -> _Predicate:
     def holds(item: ItemValues, names: Names, values: ItemValues) -> bool:
-        held = left(item, names, values)
-        return held is not None and held == right(item, names, values)
-
-    return holds
-
-
-def _ordered(left: _Operand, is_ordered: Callable[[Any, Any], bool], right: _Operand) -> _Predicate:
-    def holds(item: ItemValues, names: Names, values: ItemValues) -> bool:
-        one, other = left(item, names, values), right(item, names, values)
-        if one is None or other is None or value_type(one) != value_type(other):
+        one, other = held(item, names, values), values[placeholder]
+        if one is None or value_type(one) != value_type(other):
             return False
-        key = sort_key(one)
-        return key is not None and is_ordered(key, sort_key(other))
+        return is_ordered(sort_key(one), sort_key(other))
 
     return holds
 
@@ -480,7 +441,7 @@ def _check_bounds(low: str, high: str) -> _StaticCheck:
         one, other = values[low], values[high]
         if value_type(one) != value_type(other):
             raise RefusedError("The BETWEEN operator requires same data type for its bounds")
-        if value_type(one) in _ORDERED_TYPES and sort_key(one) > sort_key(other):
+        if sort_key(one) > sort_key(other):
             raise RefusedError("The BETWEEN operator requires upper bound >= lower bound")
 
     return check
