@@ -7,7 +7,6 @@ from functools import cached_property, partial
 from typing import Any, Final, TypeVar
 
 from oncely.contracts.message import encode_message
-from oncely.core.effect_outcomes import NotSent
 from oncely.core.profiles import COMMIT_BUDGET
 from oncely.operate.own_tables import GATES, GATES_SCHEMA, JOBS, JOBS_SCHEMA
 from oncely.testing.digest import Digester
@@ -62,15 +61,7 @@ class BaseSimulation(ABC):
             **{name: one and one.target for name, one in specs.items()},
         }
         self.objects = {
-            name: InterceptedObject(
-                self.interceptor,
-                name,
-                one.target,
-                effect_calls=one.effect_calls,
-                lookup_calls=one.lookup_calls,
-                refused=NotSent("connection refused"),
-                timeout=self._request_timeout,
-            )
+            name: InterceptedObject(self.interceptor, name, one, self._request_timeout)
             for name, one in specs.items()
             if one is not None
         }

@@ -141,12 +141,7 @@ def build_scenario(
         effects = (
             _public_methods(target) - set(lookup_calls) if effect_calls is None else effect_calls
         )
-        lost = TimeoutError("no response in time")
-        spec = ProviderSpec(
-            target=target,
-            effect_calls=dict.fromkeys(effects, lost),
-            lookup_calls=dict.fromkeys(lookup_calls, lost),
-        )
+        spec = ProviderSpec(target=target, effect_calls=effects, lookup_calls=lookup_calls)
         return {plugin_name: spec}
 
     return Scenario(

@@ -4,14 +4,17 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Final, TypeVar
 
+from oncely.core.effect_outcomes import NotSent
 from oncely.core.table_guard import IDENTITY_KEY
 from oncely.testing.digest import Digest
 from oncely.testing.in_process import CLOSES, InProcessSandbox, refuse_connection
 from oncely.testing.memory_aws.calls import AwsCall, client_error, no_connection, no_response
 from oncely.testing.memory_aws.dynamodb import MemoryDynamo
 from oncely.testing.sandbox.http_messages import SandboxRequest, encode_response
+from oncely.testing.scenario import ProviderSpec
 from oncely.testing.schedule import ProcessKilledError, Scheduler
 from oncely.testing.script import DIE
 from oncely.testing.tasks import START, InFlightRequest
@@ -257,48 +260,35 @@ class InterceptedObject:
 
     interceptor: Interceptor
     name: str
-    target: Any
-    # Each call with the outcome of a lost response, or the exception to raise.
-    effect_calls: Any
-    lookup_calls: Any
-    refused: Any  # the outcome of a refused connection
+    spec: ProviderSpec
     timeout: timedelta
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401  # of any provider
-        attribute = getattr(self.target, name)
+        attribute = getattr(self.spec.target, name)
         self.interceptor.mutations += 1
-        for calls, faults in (
-            (self.effect_calls, EFFECT_FAULTS[:-1]),
-            (self.lookup_calls, READ_FAULTS),
-        ):
-            if name in calls:
-                return lambda *args, **named: self._intercept(
-                    name,
-                    lambda: attribute(*args, **named),
-                    calls[name],
-                    faults,
-                    (name, args, named),
-                )
+        if name in self.spec.effect_calls:
+            return partial(self._intercept, name, attribute, EFFECT_FAULTS[:-1])
+        if name in self.spec.lookup_calls:
+            return partial(self._intercept, name, attribute, READ_FAULTS)
         return attribute
 
     def _intercept(
         self,
         name: str,
-        perform: Callable[[], Any],
-        lost: object,
+        attribute: Callable[..., Any],
         faults: Sequence[str],
-        request: object,
+        *args: Any,  # noqa: ANN401  # of any provider
+        **named: Any,  # noqa: ANN401  # as above
     ) -> Any:  # noqa: ANN401  # its outcome
-        begun = self.interceptor.begun()
+        begun, perform = self.interceptor.begun(), partial(attribute, *args, **named)
 
-        def fail(fault: str) -> Any:  # noqa: ANN401  # its outcome
+        def fail(fault: str) -> NotSent:
             if fault == REFUSED:
-                return self.refused
+                return NotSent("connection refused")
             if fault == LATE:
+                request = (name, args, named)
                 self.interceptor.send_late(begun + self.timeout, request, perform)
-            if isinstance(lost, Exception):
-                raise lost
-            return lost
+            raise TimeoutError("no response in time")
 
         outcome = self.interceptor.call(
             f"{self.name}.{name}", faults, perform, fail, in_flight=self.timeout

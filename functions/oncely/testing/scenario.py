@@ -1,6 +1,6 @@
 """A scenario to explore: a contract, its message, its environment, and its invariants."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum, auto
@@ -37,12 +37,12 @@ class GateClosing(Enum):
 class ProviderSpec:
     """An object in place of a provider's client, with its effect calls and its lookup calls.
 
-    Each call maps to what a lost response looks like: an outcome, or an exception to raise.
+    Without a response, they raise TimeoutError.
     """
 
     target: Any
-    effect_calls: Mapping[str, object] = field(default_factory=dict)
-    lookup_calls: Mapping[str, object] = field(default_factory=dict)
+    effect_calls: Collection[str]
+    lookup_calls: Collection[str]
 
 
 @dataclass(frozen=True, kw_only=True)
