@@ -2,11 +2,10 @@
 
 import json
 import sys
-from dataclasses import replace
 
 import oncely
-from oncely.testing.__main__ import parse_bound
-from oncely.testing.explorer import Explorer
+from oncely.testing.__main__ import DEFAULT_RANDOM_SCHEDULES, DEFAULT_SCHEDULES
+from oncely.testing.explorer import Explorer, SearchLimits
 from oncely.testing.script import format_script
 from tests.faults.scenarios import SCENARIOS
 
@@ -14,7 +13,10 @@ from tests.faults.scenarios import SCENARIOS
 def explore(name: str) -> dict[str, object]:
     """Explore one scenario; `code` is the folder of the code that was explored."""
     (scenario,) = (one for one in SCENARIOS if one.name == name)
-    report = Explorer(scenario, replace(parse_bound(()), max_violations=1)).explore()
+    limits = SearchLimits(
+        schedules=DEFAULT_SCHEDULES, random_schedules=DEFAULT_RANDOM_SCHEDULES, max_violations=1
+    )
+    report = Explorer(scenario, limits).explore()
     found = next(iter(report.violations), None)
     return {
         "code": oncely.__path__[0],

@@ -38,7 +38,12 @@ def main(arguments: Sequence[str]) -> int:
     if not names:
         sys.stderr.write(f"no scenario of {options.module} has {options.only!r} in its name\n")
         return 2
-    bound = _bound(options)
+    bound = SearchLimits(
+        injections=options.changes,
+        schedules=options.schedules,
+        random_schedules=options.random,
+        seed=options.seed,
+    )
     reports = []
     sys.stdout.write(_COLUMNS.format("scenario", "schedules", "states", "seconds", "violated", ""))
     with Pool(options.processes) as pool:
@@ -49,11 +54,6 @@ def main(arguments: Sequence[str]) -> int:
             if options.stop and report.violations:
                 break
     return _print_totals(reports)
-
-
-def parse_bound(arguments: Sequence[str]) -> SearchLimits:
-    """Return the limits that the command explores with, by its defaults and these options."""
-    return _bound(_parse_options(["", *arguments]))
 
 
 def replay_schedule(module: str, text: str) -> int:
@@ -80,17 +80,6 @@ def print_schedule(
     summary = "\n".join(f"  {problem}" for problem in problems) or "  all invariants hold"
     sys.stdout.write(f"\n{format_script(scenario.name, script)}\n{summary}\n")
     return 1 if problems else 0
-
-
-def _bound(options: argparse.Namespace) -> SearchLimits:
-    return SearchLimits(
-        faults=options.faults,
-        delays=options.holdups,
-        injections=options.changes,
-        schedules=options.schedules,
-        random_schedules=options.random,
-        seed=options.seed,
-    )
 
 
 def _print_step(seconds: float, line: str) -> None:
@@ -150,9 +139,12 @@ def _parse_options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="oncely.testing", description=__doc__)
     parser.add_argument("module", help="module with SCENARIOS")
     parser.add_argument("--only", default="", help="only scenarios with this text in their name")
-    parser.add_argument("--faults", type=int, default=bound.faults, help="maximum per schedule")
-    parser.add_argument("--holdups", type=int, default=bound.delays, help="maximum delays")
-    parser.add_argument("--changes", type=int, default=bound.injections, help="maximum of both")
+    parser.add_argument(
+        "--changes",
+        type=int,
+        default=bound.injections,
+        help="maximum faults and delays per schedule",
+    )
     parser.add_argument(
         "--schedules", type=int, default=DEFAULT_SCHEDULES, help="maximum per scenario"
     )

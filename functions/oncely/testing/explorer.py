@@ -21,36 +21,11 @@ SimulationFactory: TypeAlias = Callable[[Scenario, Scheduler], BaseSimulation]
 class SearchLimits:
     """Limits of a search."""
 
-    faults: int = 2
-    delays: int = 2
-    injections: int = 2  # faults and delays together
+    injections: int = 2  # faults and delays of a schedule
     schedules: int = 1_000_000  # if there are more, an even sample is explored
     random_schedules: int = 0  # additional random schedules, with more injections each
     seed: int = 1
     max_violations: int = 3  # stop after this many
-
-
-@dataclass(frozen=True)
-class RemainingBudget:
-    """The injections that a schedule may still have."""
-
-    faults: int
-    delays: int
-    injections: int
-
-    def after(self, injection: Injection) -> "RemainingBudget | None":
-        """Return the budget after one more injection. Returns None if it is exceeded."""
-        fault = injection.is_fault
-        rest = RemainingBudget(self.faults - fault, self.delays - (not fault), self.injections - 1)
-        return rest if min(rest.faults, rest.delays, rest.injections) >= 0 else None
-
-    def covers(self, other: "RemainingBudget") -> bool:
-        """Return whether this budget includes everything that the other allows."""
-        return (
-            self.faults >= other.faults
-            and self.delays >= other.delays
-            and self.injections >= other.injections
-        )
 
 
 @dataclass(frozen=True)
@@ -119,24 +94,24 @@ class Explorer:
         self.fixed_prefix = parse_injections(scenario.fixed_prefix)
         self.simulation_factory = simulation_factory
         self.report = ExplorationReport(scenario.name)
-        self._seen: dict[int, list[RemainingBudget]] = {}
+        # A schedule that reached a state earlier had no more injections, so it may still have those
+        # of any later one.
+        self._seen: set[int] = set()
         self.merges_states = True
 
     def explore(self) -> ExplorationReport:
         """Explore all schedules within the limits, the simplest first."""
         began = time.process_time()
         bound = self.limits
-        level = [(self.fixed_prefix, RemainingBudget(bound.faults, bound.delays, bound.injections))]
+        level, left = [self.fixed_prefix], bound.injections
         while level and not self._has_enough():
-            deeper = []
-            for script, left in self._within_budget(level):
+            deeper: list[Script] = []
+            for script in self._within_budget(level):
                 if self._has_enough():
                     break
-                for injection in self._run(script, left):
-                    rest = left.after(injection)
-                    if rest is not None:
-                        deeper.append(((*script, injection), rest))
-            level = deeper
+                alternatives = self._run(script, is_last_level=left == 0)
+                deeper += [(*script, one) for one in alternatives if left]
+            level, left = deeper, left - 1
         for number in range(bound.random_schedules):
             if self._has_enough():
                 break
@@ -145,9 +120,7 @@ class Explorer:
         self.report.seconds = time.process_time() - began
         return self.report
 
-    def _within_budget(
-        self, level: list[tuple[Script, RemainingBudget]]
-    ) -> list[tuple[Script, RemainingBudget]]:
+    def _within_budget(self, level: list[Script]) -> list[Script]:
         remaining = self.limits.schedules - self.report.schedules
         if len(level) <= remaining:
             return level
@@ -160,15 +133,15 @@ class Explorer:
         # Most violating schedules shrink to the same few.
         return len(report.violations) >= limit or report.violating_schedules >= 5 * limit
 
-    def _run(self, script: Script, left: RemainingBudget) -> list[Injection]:
+    def _run(self, script: Script, *, is_last_level: bool) -> list[Injection]:
         report = self.report
         report.schedules += 1
         report.faults.update(_fault_label(one) for one in script if one.is_fault)
         chooser = ScriptedChooser(script)
         schedule = Scheduler(chooser)
         world = self.simulation_factory(self.scenario, schedule)
-        chooser.on_new_state = lambda offered: self._merge(world, offered, left)
-        chooser.is_last_level = left.injections == 0
+        chooser.on_new_state = lambda offered: self._merge(world, offered)
+        chooser.is_last_level = is_last_level
         try:
             schedule.run()
             problems = world.violations()
@@ -210,9 +183,7 @@ class Explorer:
             if violation not in self.report.violations:
                 self.report.violations.append(violation)
 
-    def _merge(
-        self, world: BaseSimulation, options: tuple[str, ...], left: RemainingBudget
-    ) -> None:
+    def _merge(self, world: BaseSimulation, options: tuple[str, ...]) -> None:
         if not self.merges_states:
             return
         try:
@@ -220,10 +191,9 @@ class Explorer:
         except UndigestableStateError:
             self.merges_states = False
             return
-        known = self._seen.setdefault(state, [])
-        if any(one.covers(left) for one in known):
+        if state in self._seen:
             raise StateSeenError
-        known.append(left)
+        self._seen.add(state)
 
 
 def shrink(
