@@ -40,21 +40,13 @@ class SimulatedErasure:
     complete: bool = False
     required: bool = False  # all other work is done
     known: frozenset[JobKey] = frozenset()  # jobs by then; a replay of a lost one is a new job
-    _rows: dict[JobKey, JobRow] = field(default_factory=dict)
     _batches: int = 0
 
-    def on_write(self, key: JobKey) -> None:
+    def on_write(self, old: JobRow | None, new: JobRow) -> None:
         """Add the line of a change to the stream."""
-        if self.world.scenario.erases is None:
-            return
-        if (restored := self.world.table.restored_rows) is not None:
-            self._rows, self.world.table.restored_rows = restored, None
-        old, new = self._rows.get(key), self.world.job(key)
-        if new is None or new == old:
-            return
-        line = history_line(old, new, generation=GENERATION, at=self.world.schedule.now)
-        self.lines += [] if line is None else [line]
-        self._rows[key] = new
+        if self.world.scenario.erases is not None:
+            line = history_line(old, new, generation=GENERATION, at=self.world.schedule.now)
+            self.lines += [] if line is None else [line]
 
     def tasks(self) -> Iterator[Task]:
         """Yield the next batch of the stream, and the next part of the erasure."""

@@ -40,10 +40,8 @@ class RestorableTable:
     schedule: Scheduler
     ports: SimulatedPorts
     restored: bool = False
-    restored_rows: dict[JobKey, JobRow] | None = None  # where the stream of the new table begins
     lost: frozenset[JobKey] = frozenset()  # jobs without a row after the restore
     snapshots: list[tuple[datetime, _Snapshot]] = field(default_factory=list)  # since when
-    _rows: dict[JobKey, JobRow] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._dynamo = self.ports.aws.dynamodb
@@ -56,17 +54,14 @@ class RestorableTable:
             self.ports.table_identity.write(identity, replacing=None)
         self.snapshots.append((self.schedule.now, self._snapshot()))
 
-    def on_write(self, key: JobKey) -> None:
+    def on_write(self, old: JobRow | None, new: JobRow) -> None:
         """Save a snapshot after a write, for a restore."""
         if self.scenario.restore is None or self.restored:
             return
-        row = self._job_rows.get(key)
-        line = history_line(self._rows.get(key), row, generation=GENERATION, at=self.schedule.now)
-        if row is not None:
-            self._rows[key] = row
+        line = history_line(old, new, generation=GENERATION, at=self.schedule.now)
         if line is not None and self.scenario.restore is RestoreMode.ARCHIVED:
             with self.ports.interceptor.silence():
-                self.ports.history.put(line.at.date(), line.job_type, key, (line,))
+                self.ports.history.put(line.at.date(), line.job_type, new.job_key, (line,))
         latest = (self.schedule.now, self._snapshot())
         self.snapshots = [*self.snapshots, latest][-MAX_WRITES_BACK - 1 :]
 
@@ -124,6 +119,5 @@ class RestorableTable:
             table = self._dynamo.tables[name]
             table.clear()
             table.update(items)
-        self.restored, self.restored_rows = True, self._job_rows.all()
-        self.lost = before - self.restored_rows.keys()
+        self.restored, self.lost = True, before - self._job_rows.all().keys()
         self._dynamo.table_ids[JOBS] = "T2"

@@ -12,7 +12,7 @@ from oncely.contracts.registry import ContractRegistry
 from oncely.core.ended_jobs import awaits_publishing, holds_only_proof
 from oncely.core.errors import InvariantError, UnavailableError
 from oncely.core.job_row import JobRow
-from oncely.core.keys import JobKey, is_job_type
+from oncely.core.keys import JobKey
 from oncely.core.lifecycle import ENDED, IN_REVIEW, Status
 from oncely.core.outcomes import (
     Duplicate,
@@ -188,17 +188,16 @@ class Simulation(BaseSimulation):
         """Follow the stream of the job table, and the queues."""
         if call.service == "dynamodb":
             for (table, (key, *_)), item in list(self.aws.dynamodb.undone.items()):
-                if table == JOBS and is_job_type(key.partition(":")[0]):
-                    self._check_history(self.job_rows.parse(item), self.job(JobKey(key)))
-                    self._on_write(JobKey(key))
+                if table == JOBS and (job := self.job(JobKey(key))) is not None:
+                    self._on_write(self.job_rows.parse(item), job)
         for message in self.aws.sqs.queues[REJECTS].messages if call.service == "sqs" else ():
             self._on_reject(message.body, message.attributes["reason"]["StringValue"])
         self.aws.sqs.queues[REJECTS].messages.clear()
         super().on_aws_write(call)
 
-    def _check_history(self, old: JobRow | None, new: JobRow | None) -> None:
+    def _check_history(self, old: JobRow | None, new: JobRow) -> None:
         """Hold each write against the rules that do not come from the table of transitions."""
-        if new is None or new.is_forged:
+        if new.is_forged:
             return
         old = None if old is None or old.is_forged else old
         generation = self.aws.dynamodb.table_ids[JOBS]
@@ -212,12 +211,11 @@ class Simulation(BaseSimulation):
         for rule in dict.fromkeys(check_line(before, line)):
             self.problems.append(f"{line.job_key}, version {line.version}: {rule.sentence}")
 
-    def _on_write(self, key: JobKey) -> None:
-        self.table.on_write(key)
-        self.erasure.on_write(key)
-        job = self.job(key)
-        if job is None:
-            return
+    def _on_write(self, before: JobRow | None, job: JobRow) -> None:
+        key = job.job_key
+        self._check_history(before, job)
+        self.table.on_write(before, job)
+        self.erasure.on_write(before, job)
         if job.status.is_cancelled:
             self.cancelled.add(key)
         elif job.status in IN_REVIEW:
