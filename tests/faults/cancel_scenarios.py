@@ -11,7 +11,7 @@ from oncely.core.repairs import Repair
 from oncely.providers.stripe.sandbox.model import CONFIRMABLE
 from oncely.testing import FinalState, Scenario
 from oncely.testing.scenario import PlannedRepair
-from oncely.testing.tasks import START
+from oncely.testing.schedule import START
 from tests.faults import expectations
 from tests.faults.expectations import KEY
 from tests.faults.providers import LateConfirmation, add_intent, stripe

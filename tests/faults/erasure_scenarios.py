@@ -6,8 +6,8 @@ from typing import Final
 from oncely.history.erasure_log import Person
 from oncely.jobs.sync_contact import SyncContact
 from oncely.testing import FinalState, Scenario
-from oncely.testing.erasing import personal_data_left
 from oncely.testing.scenario import RestoreMode
+from oncely.testing.world import personal_data_left
 from tests.faults.expectations import KEY
 from tests.faults.gone_scenarios import CrmModels, event
 from tests.faults.providers import DECLINED, NewStripe, VanishingHubSpot, stripe

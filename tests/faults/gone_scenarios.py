@@ -14,7 +14,7 @@ from oncely.providers.hubspot.sandbox.model import HubSpotContacts
 from oncely.testing import FinalState, Scenario
 from oncely.testing.rows import BusinessRows
 from oncely.testing.sandbox import ProviderSandbox, SandboxOptions
-from oncely.testing.tasks import START
+from oncely.testing.schedule import START
 from tests.faults.expectations import CONTACT, PUSH_KEY, contacts_in, writes_in
 from tests.faults.providers import ReturningHubSpot, VanishingHubSpot
 

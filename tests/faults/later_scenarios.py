@@ -12,7 +12,7 @@ from oncely.core.text import format_time
 from oncely.testing import FinalState, Scenario
 from oncely.testing.rows import BusinessRows
 from oncely.testing.scenario import PlannedRepair
-from oncely.testing.tasks import START
+from oncely.testing.schedule import START
 from tests.faults import expectations
 from tests.faults.expectations import CONTACT, KEY, ORDER, PUSH_KEY
 from tests.faults.providers import stripe

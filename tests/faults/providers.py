@@ -12,7 +12,7 @@ from oncely.providers.stripe.sandbox.api import StripeSandbox
 from oncely.providers.stripe.sandbox.model import CONFIRMABLE, IntentStatus, PaymentIntent
 from oncely.testing.sandbox import FaultKind, SandboxOptions
 from oncely.testing.sandbox.http_messages import SandboxHandler, SandboxRequest, SandboxResponse
-from oncely.testing.tasks import START
+from oncely.testing.schedule import START
 from tests.faults.expectations import KEY
 
 DECLINED: Final = StripeSandbox.samples["declined"]

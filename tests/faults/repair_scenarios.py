@@ -15,7 +15,7 @@ from oncely.jobs.payment_charge import PaymentCharge
 from oncely.testing import FinalState, ProviderSpec, Scenario
 from oncely.testing.sandbox import SandboxOptions
 from oncely.testing.scenario import PlannedRepair
-from oncely.testing.tasks import START
+from oncely.testing.schedule import START
 from tests.faults import expectations
 from tests.faults.expectations import KEY, ORDER, charges_in
 from tests.faults.providers import ARRIVAL, LateConfirmation, add_intent, stripe

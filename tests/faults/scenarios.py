@@ -27,7 +27,7 @@ from oncely.providers.stripe.sandbox.model import DECLINED_FIRST
 from oncely.testing import FinalState, Scenario
 from oncely.testing.rows import BusinessRows
 from oncely.testing.sandbox import ProviderSandbox, SandboxOptions
-from oncely.testing.tasks import START
+from oncely.testing.schedule import START
 from tests.faults import expectations
 from tests.faults.botocore_scenarios import botocore_scenarios
 from tests.faults.braintree_refund_scenarios import braintree_refund_scenarios

@@ -19,9 +19,8 @@ from oncely.testing.rows import BusinessRows
 from oncely.testing.sandbox.http_messages import SandboxRequest, counting_ids
 from oncely.testing.sandbox.provider_sandbox import ProviderSandbox, SandboxOptions
 from oncely.testing.scenario import Scenario
-from oncely.testing.schedule import Scheduler, WallClock
+from oncely.testing.schedule import InFlightRequest, Scheduler, SimulatedProcess, Task, WallClock
 from oncely.testing.script import DIE
-from oncely.testing.tasks import InFlightRequest, SimulatedProcess, Task
 
 _T = TypeVar("_T")
 # Timeout of a worker, of the reconciler and of the functions of the stream.

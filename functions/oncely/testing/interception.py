@@ -15,9 +15,8 @@ from oncely.testing.memory_aws.calls import AwsCall, client_error, no_connection
 from oncely.testing.memory_aws.dynamodb import MemoryDynamo
 from oncely.testing.sandbox.http_messages import SandboxRequest, encode_response
 from oncely.testing.scenario import ProviderSpec
-from oncely.testing.schedule import ProcessKilledError, Scheduler
+from oncely.testing.schedule import START, InFlightRequest, ProcessKilledError, Scheduler
 from oncely.testing.script import DIE
-from oncely.testing.tasks import START, InFlightRequest
 
 _T = TypeVar("_T")
 

@@ -14,9 +14,8 @@ from oncely.operate.own_tables import GATES, JOBS
 from oncely.testing.memory_aws.dynamodb import Item, Key
 from oncely.testing.rows import JobRows
 from oncely.testing.scenario import RestoreMode, Scenario
-from oncely.testing.schedule import Scheduler
+from oncely.testing.schedule import Scheduler, SimulatedProcess, Task
 from oncely.testing.simulated_services import SimulatedPorts
-from oncely.testing.tasks import SimulatedProcess, Task
 
 # Deleting a table and restoring it under the same name takes minutes.
 RESTORE_DURATION: Final = timedelta(minutes=10)

@@ -3,9 +3,9 @@
 import random
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
-from dataclasses import fields, is_dataclass
-from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, field, fields, is_dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
 
 try:
     from greenlet import GreenletExit, getcurrent, greenlet  # type: ignore[import-untyped]  # three names are not worth a package of stubs
@@ -18,15 +18,51 @@ except ModuleNotFoundError as error:
 from oncely.core.errors import InvariantError
 from oncely.core.job_row import JobRow
 from oncely.testing.script import DIE, SLEEP, SLOW, CallSite, Injection, Script
-from oncely.testing.tasks import START, SimulatedProcess, Task
 
 if TYPE_CHECKING:
     from oncely.testing.base_simulation import BaseSimulation  # which imports this module
 
+START: Final = datetime(2026, 11, 16, 3, 0, tzinfo=UTC)
 # More than any schedule needs to end; beyond this it loops.
 MAX_PROCESSES: Final = 150
 MAX_CALLS: Final = 4000
 _MAX_VALUE_LENGTH: Final = 110  # of a value in a trace
+
+
+@dataclass(frozen=True)
+class InFlightRequest:
+    """A request that arrives after the worker's timeout."""
+
+    at: datetime
+    request_digest: int
+    effect: Callable[[], object]
+
+
+@dataclass(frozen=True)
+class Task:
+    """A task that may start: a delivery, a sweep, a publication."""
+
+    label: str  # its name in a script: deliver, sweep, publish
+    at: datetime
+    begin: Callable[[], "SimulatedProcess"]
+    optional: bool = False  # starts only if a script names it
+
+
+@dataclass(eq=False)
+class SimulatedProcess:
+    """One run of a service, which can be delayed at every call it makes."""
+
+    name: str
+    perform: Callable[[], None]
+    history: int = 0  # a digest of all results it has seen, which is its whole state
+    call_counts: Counter[str] = field(default_factory=Counter)
+    tokens: int = 0
+    latest_call: str = ""  # its name
+    latest_call_at: datetime = START  # the longest that a delay can last
+    clock_read_at: datetime = START
+    in_flight_until: datetime | None = None  # when its request in flight arrives at the latest
+    killed_at: datetime | None = None  # by Lambda, at its timeout; None: it may resume after that
+    body: Any = None  # its greenlet, once it has started
 
 
 class ProcessKilledError(BaseException):
@@ -288,7 +324,7 @@ def _describe(value: object) -> str:
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_describe, value))}]"
     if is_dataclass(value) and not isinstance(value, type):
-        values = (getattr(value, field.name) for field in fields(value) if field.repr)
+        values = (getattr(value, one.name) for one in fields(value) if one.repr)
         text = ", ".join(_describe(one) for one in values if one not in (None, (), {}, False))
         return f"{type(value).__name__}({text})"
     return str(value)

@@ -31,8 +31,7 @@ from oncely.testing.memory_aws.services import MemoryBucket, MemoryQueue, Publis
 from oncely.testing.memory_aws.wire import WireClients
 from oncely.testing.sandbox.provider_sandbox import ProviderSandbox
 from oncely.testing.scenario import Scenario
-from oncely.testing.schedule import WallClock
-from oncely.testing.tasks import START
+from oncely.testing.schedule import START, WallClock
 
 # These log what a schedule makes fail: its trace shows that already. The functions' own logger has
 # the name `oncely`, so that one stays as it is.

@@ -1,19 +1,22 @@
-"""The simulation of the shipped services: workers, sweeps of due rows, a stream, late replays."""
+"""The simulation of the shipped services: workers, sweeps, a stream, events, gates and erasures."""
 
+import gzip
+import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Final, assert_never
+from typing import Any, Final, assert_never
 
 from oncely.app import App
 from oncely.contracts.message import encode_message
 from oncely.contracts.registry import ContractRegistry
-from oncely.core.ended_jobs import awaits_publishing, holds_only_proof
-from oncely.core.errors import InvariantError, UnavailableError
+from oncely.core.ended_jobs import awaits_publishing, holds_only_proof, is_complete
+from oncely.core.errors import InvalidRequestError, InvariantError, UnavailableError
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
-from oncely.core.lifecycle import ENDED, IN_REVIEW, Status
+from oncely.core.lifecycle import ENDED, IN_REVIEW, Event, Status
 from oncely.core.outcomes import (
     Duplicate,
     Ended,
@@ -23,11 +26,21 @@ from oncely.core.outcomes import (
     Rejected,
     RunOutcome,
 )
-from oncely.core.profiles import RetryPolicy
+from oncely.core.profiles import EndpointGroup, RetryPolicy
 from oncely.core.repairs import Repair
 from oncely.core.schedule import latest_run_at
+from oncely.gates.gate import (
+    GateSnapshot,
+    Pause,
+    PauseAction,
+    PauseEntry,
+    gate_name,
+    open_circuit,
+)
 from oncely.history.checker import check_line
-from oncely.history.lines import HistoryLine, backfill_line, change_line
+from oncely.history.erasure_log import ARCHIVER_TIMEOUT, ErasedJobs, Person
+from oncely.history.lines import HistoryLine, backfill_line, change_line, history_line
+from oncely.operate.erase import Erasure
 from oncely.operate.own_tables import GATES, JOBS
 from oncely.operate.repair_request import NO_VERSION, Repaired, RepairRequest
 from oncely.operate.restore_proofs import Declaration
@@ -47,20 +60,23 @@ from oncely.testing.base_simulation import (
     MAX_RECEIVE_COUNT,
     BaseSimulation,
 )
-from oncely.testing.erasing import SimulatedErasure
-from oncely.testing.event_delivery import SimulatedEvents
-from oncely.testing.holding import SimulatedHold
 from oncely.testing.memory_aws.calls import AwsCall
 from oncely.testing.memory_aws.services import SqsMessage
-from oncely.testing.restored_table import REPLAY_WINDOW, RestorableTable
+from oncely.testing.restored_table import GENERATION, REPLAY_WINDOW, RestorableTable
 from oncely.testing.rows import JobRows
-from oncely.testing.scenario import PlannedRepair, Scenario
-from oncely.testing.schedule import Scheduler
-from oncely.testing.simulated_services import REJECTS, SimulatedPorts
-from oncely.testing.tasks import START, SimulatedProcess, Task
+from oncely.testing.scenario import GateClosing, PlannedRepair, Scenario
+from oncely.testing.schedule import START, Scheduler, SimulatedProcess, Task
+from oncely.testing.simulated_services import ARCHIVE, REJECTS, SimulatedPorts
 
 # The latest replay that must be deduplicated arrives this long before its row expires.
 _REPLAY_MARGIN: Final = timedelta(hours=1)
+# What a process did not handle is received again after this time.
+_EVENT_VISIBILITY: Final = timedelta(minutes=6)
+# Longer than a job may age.
+PAUSE_TIME: Final = timedelta(days=3)
+# An erasure that dies is run again, and a second one may overlap it.
+_MAX_ERASURES: Final = 2
+_GZIP: Final = b"\x1f\x8b"
 
 
 class Simulation(BaseSimulation):
@@ -410,6 +426,304 @@ class Simulation(BaseSimulation):
             self.schedule.log("  gives up:", error)
         except Exception as error:  # noqa: BLE001  # any other error is a bug
             self.problems.append(f"a service raised {type(error).__name__}: {error}")
+
+
+# Provider events: late, repeated, out of order, forged, or lost.
+
+
+@dataclass
+class _QueuedEvent:
+    """An event that a provider published. If it is lost, only a schedule delivers it."""
+
+    body: str
+    at: datetime
+    lost: bool
+
+
+class SimulatedEvents:
+    """The events of a scenario. What stays in the queue may be received again."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self._simulation = simulation
+        self._waiting = dict(enumerate(simulation.scenario.events))
+        self._queue: list[_QueuedEvent] = []
+        self._published = 0
+
+    def tasks(self) -> list[Task]:
+        """Return a task for each event that has not been handled, until the rows nearly expire."""
+        if self._simulation.statuses_before_replay:
+            return []
+        self._publish()
+        now = self._simulation.schedule.now
+        tasks = [
+            Task(f"event{number}", now, partial(self._begin, number), optional=True)
+            for number in self._waiting
+        ]
+        if self._queue:
+            event = min(self._queue, key=lambda one: one.at)
+            deliver = partial(self._deliver, event)
+            tasks.append(Task("event", max(event.at, now), deliver, optional=event.lost))
+        return tasks
+
+    def state(self) -> object:
+        """Return the state, for a digest."""
+        queued = [(one.body, one.at) for one in self._queue]
+        return (sorted(self._waiting), queued, self._published)
+
+    def _publish(self) -> None:
+        """Queue what the providers have published since."""
+        source = self._simulation.scenario.published_events
+        if source is None:
+            return
+        at = self._simulation.schedule.now + source.delay
+        bodies = source.bodies(self._simulation.providers)
+        for body in bodies[self._published :]:
+            copies = (_QueuedEvent(body, at, source.lost) for _ in range(source.deliveries))
+            self._queue.extend(copies)
+        self._published = len(bodies)
+
+    def _begin(self, number: int) -> SimulatedProcess:
+        body = self._waiting.pop(number)
+
+        def receive() -> None:
+            if not self._receive(body):
+                self._waiting[number] = body
+
+        return self._simulation.new_process("e", receive, number)
+
+    def _deliver(self, event: _QueuedEvent) -> SimulatedProcess:
+        event.at = self._simulation.schedule.now + _EVENT_VISIBILITY
+
+        def receive() -> None:
+            if self._receive(event.body) and event in self._queue:
+                self._queue.remove(event)
+
+        return self._simulation.new_process("e", receive, event.body)
+
+    def _receive(self, body: str) -> bool:
+        """Handle one event. Returns False if it stays in the queue."""
+        simulation = self._simulation
+        deadline = simulation.schedule.now + FUNCTION_TIMEOUT
+        received = simulation.app.event_intake.receive(body, deadline=deadline)
+        simulation.schedule.log("  event:", received.outcome or received.error)
+        with simulation.tolerate_unavailable():
+            if received.error is not None:
+                raise received.error
+        simulation.schedule.intercept("end", END_FAULTS)
+        return not received.stays_in_queue
+
+
+# The gate: an operator pauses a job type, or the circuit of a provider opens.
+
+
+class SimulatedHold:
+    """The hold of a scenario. It begins at any time, or never."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self._simulation = simulation
+        self._begun = False
+        self._resume_at: datetime | None = None
+
+    def tasks(self) -> list[Task]:
+        """Return the task that holds jobs, or the one that resumes them."""
+        now = self._simulation.schedule.now
+        if self._simulation.scenario.closes_gate is not None and not self._begun:
+            return [Task("hold", now, self._begin, optional=True)]
+        if self._resume_at is not None:
+            return [Task("resume", max(self._resume_at, now), self._resume)]
+        return []
+
+    def due_at(self, job: JobRow) -> datetime | None:
+        """Return when a sweep can do something about a row. Held rows stay due."""
+        if self._resume_at is not None and job.allows(Event.PARK):
+            return None
+        times = [at for at in (job.due_at, *self._probe_times()) if at is not None]
+        return max(times) if job.due_at is not None and job.unresolved else job.due_at
+
+    def state(self) -> object:
+        """Return the state, for a digest."""
+        return (self._begun, self._resume_at)
+
+    def _probe_times(self) -> list[datetime | None]:
+        if not self._simulation.aws.dynamodb.tables[GATES]:
+            return []
+        return [one.probe_at for one in self._read().gates.values()]
+
+    def _read(self) -> GateSnapshot:
+        with self._simulation.interceptor.silence():
+            return self._simulation.ports.gate_table.read()
+
+    def _begin(self) -> SimulatedProcess:
+        self._begun = True
+        is_pause = self._simulation.scenario.closes_gate is GateClosing.PAUSE
+        return self._simulation.new_process("g", self._pause if is_pause else self._open_circuits)
+
+    def _resume(self) -> SimulatedProcess:
+        self._resume_at = None
+        return self._simulation.new_process("g", lambda: self._change(PauseAction.RESUME))
+
+    def _pause(self) -> None:
+        self._resume_at = self._simulation.schedule.now + PAUSE_TIME
+        self._change(PauseAction.PAUSE)
+
+    def _change(self, action: PauseAction) -> None:
+        job_type, now = self._simulation.scenario.contract.job_type, self._simulation.schedule.now
+        entry = PauseEntry(at=now, action=action, actor="ada", reason="wrong prices")
+        after = self._read().pauses.get(job_type, Pause(target=job_type)).with_entry(entry)
+        with self._simulation.interceptor.silence():
+            self._simulation.ports.gate_table.write_pause(after)
+        self._simulation.interceptor.mutations += 1
+
+    def _open_circuits(self) -> None:
+        known, now = self._read(), self._simulation.schedule.now
+        for provider in self._simulation.providers:
+            for group in EndpointGroup:
+                name = gate_name(provider, group)
+                if (opened := open_circuit(known.state(name), now)) is not None:
+                    with self._simulation.interceptor.silence():
+                        self._simulation.ports.gate_table.change_circuit(name, opened)
+        self._simulation.interceptor.mutations += 1
+
+
+# An erasure that races workers, sweeps and the archiver, and a stream that feeds the archiver.
+
+
+@dataclass
+class SimulatedErasure:
+    """The stream, its archiver, and one erasure that is repeated until it is complete."""
+
+    world: Simulation
+    lines: list[HistoryLine] = field(default_factory=list)  # in the stream
+    archiving: bool = False
+    erasing: int = 0
+    tables_done: Erasure | None = None
+    complete: bool = False
+    required: bool = False  # all other work is done
+    known: frozenset[JobKey] = frozenset()  # jobs by then; a replay of a lost one is a new job
+    _batches: int = 0
+
+    def on_write(self, old: JobRow | None, new: JobRow) -> None:
+        """Add the line of a change to the stream."""
+        if self.world.scenario.erases is not None:
+            line = history_line(old, new, generation=GENERATION, at=self.world.schedule.now)
+            self.lines += [] if line is None else [line]
+
+    def tasks(self) -> Iterator[Task]:
+        """Yield the next batch of the stream, and the next part of the erasure."""
+        schedule, person = self.world.schedule, self.world.scenario.erases
+        if self.lines and not self.archiving:
+            yield Task("archive", schedule.now, self._begin_archiver)
+        if person is None or self.complete or self.erasing >= _MAX_ERASURES:
+            return
+        if (open_at := self.world.table.sweeps_from(schedule.now)) is None:
+            return  # until the proofs of a restored table are restored
+        if self.tables_done is None:
+            erase = partial(self._erase_tables, person)
+            begin = partial(self.world.new_process, "x", erase)
+            yield Task("erase", open_at, begin, optional=not self.required)
+            return
+        ready = self._erased().effective_at or open_at
+        erase = partial(self._erase_archive, person, self.tables_done)
+        begin = partial(self.world.new_process, "x", erase)
+        yield Task("erase-archive", max(ready, open_at), begin)
+
+    def require(self) -> bool:
+        """Erase now, or again. Returns False if nothing is left to erase."""
+        if self.world.scenario.erases is None or self.required:
+            return False
+        self.required = True
+        self.known = frozenset(self.world.jobs)
+        if any(job.erasure_requested_at is None for job in self.world.jobs.values()):
+            # A job that was created later. The operator runs the erasure again after the messages.
+            self.tables_done, self.complete = None, False
+        return True
+
+    def state(self) -> object:
+        """Return the state that determines what follows."""
+        if self.world.scenario.erases is None:
+            return None
+        own = (self.lines, self.archiving, self.erasing, self.tables_done, self.complete)
+        return (own, self.required, self._batches, self.world.ports.archive_state())
+
+    def has_erased(self, key: JobKey) -> bool:
+        """Return whether an erasure of this job was recorded."""
+        return self.world.scenario.erases is not None and self._erased().has_key(key)
+
+    def _erased(self) -> ErasedJobs:
+        with self.world.interceptor.silence():
+            return self.world.ports.erasure_log.erased()
+
+    def _begin_archiver(self) -> SimulatedProcess:
+        batch, self.archiving = list(self.lines), True
+        self._batches += 1
+        name = str(self._batches)
+        process = self.world.new_process("h", lambda: self._archive(batch, name), name)
+        # Lambda ends it then, so it writes nothing later.
+        process.latest_call_at = process.killed_at = self.world.schedule.now + ARCHIVER_TIMEOUT
+        return process
+
+    def _archive(self, batch: list[HistoryLine], name: str) -> None:
+        try:
+            with self.world.tolerate_unavailable():
+                self.world.app.history_writer.write(batch, batch=name)
+                del self.lines[: len(batch)]
+        finally:
+            # Lambda retries a batch, and starts no other before.
+            self.archiving = False
+
+    def _erase_tables(self, person: Person) -> None:
+        with self._attempt():
+            done = self.world.app.eraser.erase_tables(person, actor="ada")
+            self.world.schedule.intercept("end", END_FAULTS)
+            self.tables_done = done
+
+    def _erase_archive(self, person: Person, done: Erasure) -> None:
+        with self._attempt():
+            self.world.app.eraser.erase_archive(person, done, actor="ada")
+            self.complete = True
+
+    @contextmanager
+    def _attempt(self) -> Iterator[None]:
+        self.erasing += 1
+        try:
+            # Until the proofs of a restored table are restored, it is refused.
+            with suppress(InvalidRequestError), self.world.tolerate_unavailable():
+                yield
+        finally:
+            self.erasing -= 1
+
+
+def personal_data_left(world: Any, *marks: str) -> Iterator[str]:  # noqa: ANN401  # a simulation
+    """Yield where one of these texts is left: job rows, business rows except orders, history."""
+    known = world.erasure.known - world.table.lost
+    jobs = [job for key, job in world.jobs.items() if key in known]
+    lines = [
+        line
+        for versions in world.aws.s3.buckets[ARCHIVE].objects.values()
+        for one in versions
+        if one.body is not None
+        for line in _lines(one.body)
+    ]
+    places: list[tuple[str, object]] = [
+        *((f"the row of {job.job_key}", job) for job in jobs if is_complete(job)),
+        *((f"a row of {name}", row) for name, row in world.rows.all() if name != "orders"),
+        *(
+            (f"the history of {line['job_key']}", line)
+            for line in lines
+            if line.get("job_key") in known
+        ),
+    ]
+    for place, content in places:
+        yield from (f"{place} holds {mark!r}" for mark in marks if mark in repr(content))
+    for job in jobs:
+        if job.erasure_requested_at is None:
+            yield f"{job.job_key} is not marked"
+
+
+def _lines(body: bytes) -> Iterator[dict[str, Any]]:
+    """The lines of a history object. Other objects are not compressed."""
+    if body.startswith(_GZIP):
+        yield from map(json.loads, gzip.decompress(body).splitlines())
 
 
 # The invariants at the end of a schedule: at most one effect, a known outcome, and its proof.
