@@ -99,12 +99,9 @@ class BaseSimulation(ABC):
         return self.interceptor.provider_call(name, request, self.sandbox, timeout)
 
     def on_aws_write(self, call: AwsCall) -> None:
-        """Follow a call that may have changed something."""
-        if call.service == "sqs":
-            for queue in self.aws.sqs.queues.values():
-                for message in queue.messages:
-                    self.send(message.body)
-                queue.messages.clear()
+        """Follow a call that may have changed something, such as one that sent messages."""
+        del call
+        self.bodies.update(one.body for one in self.queue.messages)
 
     @abstractmethod
     def process(self, message: SqsMessage, deadline: datetime) -> None:

@@ -109,6 +109,7 @@ class SimulatedPorts(Ports):
         network: Network,
         objects: Mapping[str, Any],
         models: Mapping[str, ProviderSandbox],
+        queue: MemoryQueue,
     ) -> None:
         plugins = configured_providers_of(scenario.contracts)
         settings = {plugin.name: _provider_settings(plugin, models, scenario) for plugin in plugins}
@@ -120,7 +121,7 @@ class SimulatedPorts(Ports):
         clients = _shared_clients(aws) if scenario.through_botocore else aws.clients
         super().__init__(ours, clients)
         self.aws = aws
-        self.aws.sqs.queues = {QUEUE: MemoryQueue(), REJECTS: MemoryQueue()}
+        self.aws.sqs.queues = {QUEUE: queue, REJECTS: MemoryQueue()}
         self.aws.sns.topics, self.aws.events.buses = {TOPIC}, {BUS}
         self.aws.s3.buckets = {ARCHIVE: MemoryBucket(versioned=True)}
         self.interceptor, self.scenario = interceptor, scenario

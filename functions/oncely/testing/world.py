@@ -109,6 +109,7 @@ class Simulation(BaseSimulation):
             network=self.network,
             objects=self.objects,
             models=self.sandbox.providers,
+            queue=self.queue,
         )
         self.app = App(self.ports.settings, ContractRegistry(scenario.contracts), self.ports)
         self.table = RestorableTable(scenario, schedule, self.ports)
@@ -206,9 +207,11 @@ class Simulation(BaseSimulation):
             for (table, (key, *_)), item in list(self.aws.dynamodb.undone.items()):
                 if table == JOBS and (job := self.job(JobKey(key))) is not None:
                     self._on_write(self.job_rows.parse(item), job)
-        for message in self.aws.sqs.queues[REJECTS].messages if call.service == "sqs" else ():
-            self._on_reject(message.body, message.attributes["reason"]["StringValue"])
-        self.aws.sqs.queues[REJECTS].messages.clear()
+        if call.service == "sqs":
+            rejects = self.aws.sqs.queues[REJECTS].messages
+            for message in rejects:
+                self._on_reject(message.body, message.attributes["reason"]["StringValue"])
+            rejects.clear()
         super().on_aws_write(call)
 
     def _check_history(self, old: JobRow | None, new: JobRow) -> None:
