@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Callable
 from datetime import timedelta
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import boto3
@@ -23,6 +23,7 @@ from oncely.providers.ses.sandbox.model import (
     SesModel,
 )
 from oncely.testing.memory_aws.calls import AwsCall, no_response
+from oncely.testing.sandbox.http_messages import counting_ids
 from tests.support.fakes import START
 from tests.support.provider_fault import ProviderFault
 
@@ -48,6 +49,7 @@ class MemoryMail:
         event_wait: timedelta | None = None,
         new_id: Callable[[], str] | None = None,
     ) -> None:
+        new_id = new_id or partial(counting_ids(), "mail")
         self.model = SesModel(now=lambda: START, new_id=new_id)
         self.event_wait = event_wait
         self.calls: list[IdempotencyKey] = []

@@ -79,7 +79,7 @@ def test_lists_continue_on_next_page(aws: MemoryAws) -> None:
         aws.s3.put_object(Bucket="kept", Key=key)
     aws.s3.delete_object(Bucket="kept", Key="c/2")
 
-    def pages(name: str, **request: str) -> list[Any]:
+    def pages(name: str, **request: Any) -> list[Any]:  # noqa: ANN401  # as boto3 takes them
         return list(aws.s3.get_paginator(name).paginate(Bucket="kept", **request))
 
     def listed(entries: str, field: str, *, of: list[Any]) -> list[str]:
@@ -211,4 +211,4 @@ def test_unsupported_calls_fail_loudly(aws: MemoryAws) -> None:
     with pytest.raises(LookupError, match="no event bus"):
         aws.events.put_events(Entries=[{"EventBusName": "other", "Detail": "{}"}])
     with pytest.raises(ValueError, match="ReplyToAddresses"):
-        MemorySes(SesModel(now=aws.s3.now)).send_email(ReplyToAddresses=[])
+        MemorySes(SesModel(now=aws.s3.now, new_id=str)).send_email(ReplyToAddresses=[])

@@ -30,7 +30,6 @@ class MemoryAws:
         *,
         now: Now,
         tables: Mapping[str, TableSchema] | None = None,  # None for an account without DynamoDB
-        intercept: Intercept = perform_directly,
         services: Mapping[str, MemoryClient] | None = None,
     ) -> None:
         self.sqs = MemorySqs(now)
@@ -44,7 +43,7 @@ class MemoryAws:
         self._by_name |= services or {}
         if tables is not None:
             self._by_name["dynamodb"] = self.dynamodb = MemoryDynamo(tables, now=now)
-        self.intercept = intercept
+        self.intercept = perform_directly
 
     @property
     def intercept(self) -> Intercept:

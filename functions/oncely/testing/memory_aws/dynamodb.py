@@ -27,7 +27,6 @@ from oncely.testing.memory_aws.calls import (
     MemoryPaginator,
     client_error,
     operation,
-    perform_directly,
 )
 from oncely.testing.memory_aws.expressions import (
     ItemValues,
@@ -139,9 +138,8 @@ class MemoryDynamo(MemoryClient):
         tables: Mapping[str, TableSchema],
         *,
         now: Callable[[], datetime],
-        intercept: Intercept = perform_directly,
     ) -> None:
-        super().__init__(intercept=intercept)
+        super().__init__()
         self.now = now
         self.schemas: dict[str, TableSchema] = {}
         self.tables: dict[str, dict[Key, Item]] = {}

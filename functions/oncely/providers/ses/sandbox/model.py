@@ -101,12 +101,9 @@ class SentEmail:
 class SesModel(ProviderLedger):
     """An account that sends each email it accepts, also one that it has sent before."""
 
-    def __init__(
-        self, *, now: Callable[[], datetime], new_id: Callable[[], str] | None = None
-    ) -> None:
+    def __init__(self, *, now: Callable[[], datetime], new_id: Callable[[], str]) -> None:
         super().__init__()
-        self._now = now
-        self._new_id = new_id or self._next_id
+        self._now, self._new_id = now, new_id
 
     @property
     def mails(self) -> tuple[SentEmail, ...]:
@@ -145,9 +142,6 @@ class SesModel(ProviderLedger):
             raise SesError(400, "BadRequestException", f"Missing: {error}") from error
         _check(mail)
         return mail
-
-    def _next_id(self) -> str:
-        return f"mail_{len(self.mails) + 1}"
 
 
 @dataclass
