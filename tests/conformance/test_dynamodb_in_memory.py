@@ -392,8 +392,14 @@ RULES: dict[str, tuple[str, Operation]] = {
     "an index returns only what it projects": (
         f"{_GUIDE}/SecondaryIndexes.html",
         (
-            "scan",
-            {"TableName": JOBS, "IndexName": "due", "ProjectionExpression": "message"},
+            "query",
+            {
+                "TableName": JOBS,
+                "IndexName": "due",
+                "KeyConditionExpression": "due = :due",
+                "ExpressionAttributeValues": {":due": INDEXED["due"]},
+                "ProjectionExpression": "message",
+            },
         ),
     ),
     "no statement changes a key": (

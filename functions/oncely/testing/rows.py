@@ -58,7 +58,7 @@ class JobRows:
 
     def all(self) -> dict[JobKey, JobRow]:
         """Return the rows that can be read, by their key."""
-        jobs = (self._job(item) for item in self._items.values())
+        jobs = map(self.parse, self._items.values())
         return {job.job_key: job for job in jobs if job is not None}
 
     def get(self, key: JobKey) -> JobRow | None:
@@ -67,7 +67,12 @@ class JobRows:
 
     def parse(self, item: Item | None) -> JobRow | None:
         """Return the job of an item. Returns None if there is none that can be read."""
-        return None if item is None else self._job(item)
+        if item is None:
+            return None
+        known = self._read.get(id(item))
+        if known is None or known[0] is not item:
+            known = self._read[id(item)] = (item, _parse(item))
+        return known[1]
 
     def put(self, job: JobRow, *, due_shards: int) -> None:
         """Write a row as it is."""
@@ -75,23 +80,10 @@ class JobRows:
 
     def lease_ends(self) -> list[datetime]:
         """Return the ends of the sweep leases that are held."""
-        ends = [
-            item["until"]["S"]
-            for key, item in self._other_items()
-            if key.startswith(LEASE_KEY_PREFIX)
+        leases = [
+            item for (key, *_), item in self._items.items() if key.startswith(LEASE_KEY_PREFIX)
         ]
-        return [parse_time(until) for until in ends if until]
-
-    def _other_items(self) -> Iterator[tuple[str, Item]]:
-        for (key, *_), item in self._items.items():
-            if not is_job_type(key.partition(":")[0]):
-                yield key, item
-
-    def _job(self, item: Item) -> JobRow | None:
-        known = self._read.get(id(item))
-        if known is None or known[0] is not item:
-            known = self._read[id(item)] = (item, _parse(item))
-        return known[1]
+        return [parse_time(until) for item in leases if (until := item["until"]["S"])]
 
 
 def _parse(item: Item) -> JobRow | None:

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from functools import cached_property, lru_cache, wraps
 from typing import Any, Final, TypeAlias
 
-from oncely.contracts.table_schema import IndexSchema, KeySchema, TableSchema
+from oncely.contracts.table_schema import IndexSchema, TableSchema
 from oncely.testing.memory_aws.attribute_values import (
     RefusedError,
     Value,
@@ -60,9 +60,10 @@ _CONDITION: Final = (
     *_EXPRESSION_VALUES,
 )
 _UPDATE: Final = (*_CONDITION, "Key", "UpdateExpression")
-_PAGE: Final = (
-    *("TableName", "IndexName", "ConsistentRead", "Limit", "ExclusiveStartKey", "Select"),
-    *("FilterExpression", "ProjectionExpression"),
+_PAGE: Final = ("TableName", "ConsistentRead", "Limit", "ExclusiveStartKey")
+_QUERY: Final = (
+    *("IndexName", "KeyConditionExpression", "ProjectionExpression", "ScanIndexForward", "Select"),
+    *_PAGE,
     *_EXPRESSION_VALUES,
 )
 _BATCH: Final = frozenset({"TableName", "Keys", "ConsistentRead"})
@@ -245,7 +246,7 @@ class MemoryDynamo(MemoryClient):
         self._transact(request, statements, writes)  # the SDK adds a token to each
         return {"Responses": []}
 
-    @_dynamodb_operation(*_PAGE, "KeyConditionExpression", "ScanIndexForward", writes=False)
+    @_dynamodb_operation(*_QUERY, writes=False)
     def query(self, request: Mapping[str, Any]) -> Response:
         table = self._table(request)
         index = _index(table, request)
@@ -257,7 +258,7 @@ class MemoryDynamo(MemoryClient):
             item
             for item in self._rows(request).values()
             if item.get(key) == partition
-            and page.has(item)
+            and (page.key.sort is None or page.key.sort in item)
             and in_range(item, page.names, page.values)
         ]
         start = request.get("ExclusiveStartKey")
@@ -269,9 +270,8 @@ class MemoryDynamo(MemoryClient):
 
     @_dynamodb_operation(*_PAGE, writes=False)
     def scan(self, request: Mapping[str, Any]) -> Response:
-        table = self._table(request)
-        page = _Page(table, _index(table, request), request, [])
-        return page.read([item for item in self._rows(request).values() if page.has(item)])
+        page = _Page(self._table(request), None, request, [])
+        return page.read([*self._rows(request).values()])
 
     def get_paginator(self, name: str) -> MemoryPaginator:
         """The pages of `query` or `scan`."""
@@ -289,18 +289,11 @@ class MemoryDynamo(MemoryClient):
             },
             "LatestStreamArn": f"{arn}/stream/2026-01-01T00:00:00.000",
         }
-        names = {name for key in _keys(table) for name in key.names}
         return {
             "Table": {
                 "TableName": name,
                 "TableArn": arn,
                 "TableId": self.table_ids[name],
-                "TableStatus": "ACTIVE",
-                "KeySchema": _describe_key(table.key),
-                "AttributeDefinitions": [
-                    {"AttributeName": name, "AttributeType": "S"} for name in sorted(names)
-                ],
-                "GlobalSecondaryIndexes": [_describe_index(index) for index in table.indexes],
                 **(stream if table.has_stream else {}),
             }
         }
@@ -496,11 +489,9 @@ class _Page:
         self.key = table.key if index is None else index.key
         # A position is unique, and stays when its row leaves the index.
         self.place = self.key.names if index is None else (*self.key.names, *table.key.names)
-        text = request.get("FilterExpression")
-        self.filter = None if text is None else parse_condition(text)
         text = request.get("ProjectionExpression")
         self.projection = None if text is None else parse_projection(text)
-        parsed = [*conditions, *(one for one in (self.filter, self.projection) if one is not None)]
+        parsed = [*conditions, *([] if self.projection is None else [self.projection])]
         self.names, self.values = bind(parsed, request)
         self.is_count = request.get("Select", "ALL") == "COUNT"
         if not self.is_count and "Select" in request:
@@ -509,10 +500,6 @@ class _Page:
             raise RefusedError("Limit must be at least 1")
         if index is not None and request.get("ConsistentRead"):
             raise RefusedError("Consistent reads are not supported on global secondary indexes")
-
-    def has(self, item: Item) -> bool:
-        """Whether an item is in the table or index that is read."""
-        return self.index is None or all(name in item for name in self.key.names)
 
     def read(self, rows: Sequence[Item], *, is_forward: bool = True) -> Response:
         """The items of the page, in order."""
@@ -528,20 +515,18 @@ class _Page:
             ]
         limit = self.request.get("Limit", len(ordered) + 1)
         found: list[dict[str, Value]] = []
-        read, read_bytes, last = 0, 0, None
+        read_bytes, last = 0, None
         for _, item in ordered:
-            read += 1
             entry = item if self.index is None else self._project(item, self._projected)
             read_bytes += item.size if self.index is None else attributes_size(entry)
-            if self.filter is None or self.filter.holds(entry, self.names, self.values):
-                found.append(self._shown(entry))
+            found.append(self._shown(entry))
             # DynamoDB does not look whether another item follows.
-            if read == limit or read_bytes >= MAX_PAGE_BYTES:
+            if len(found) == limit or read_bytes >= MAX_PAGE_BYTES:
                 last = item
                 break
         more = {} if last is None else {"LastEvaluatedKey": self._project(last, self.place)}
         items = {} if self.is_count else {"Items": found}
-        return {**items, "Count": len(found), "ScannedCount": read, **more}
+        return {**items, "Count": len(found), "ScannedCount": len(found), **more}
 
     @cached_property
     def _projected(self) -> tuple[str, ...]:
@@ -648,7 +633,7 @@ def _key_range(
             _check_key_value(name, page.values[placeholder], _MAX_PARTITION_KEY_BYTES)
         if name == page.key.partition and sign == "=" and partition is None:
             partition = page.values[placeholders[0]]
-        elif name == page.key.sort and sign not in {"<>", "IN"} and in_range is _everywhere:
+        elif name == page.key.sort and sign != "IN" and in_range is _everywhere:
             in_range = holds
         else:
             raise RefusedError(f"Query key condition not supported: {name}")
@@ -698,10 +683,6 @@ def _check_key_value(name: str, value: Value, limit: int) -> None:
         raise RefusedError(f"The key attribute {name} exceeds {limit} bytes")
 
 
-def _keys(table: TableSchema) -> list[KeySchema]:
-    return [table.key, *(index.key for index in table.indexes)]
-
-
 def _check_index_keys(table: TableSchema, item: Item) -> None:
     for index in table.indexes:
         key = index.key
@@ -718,20 +699,3 @@ def _check_size(item: Item) -> None:
 
 def _size(item: Item | None) -> int:
     return 0 if item is None else item.size
-
-
-def _describe_key(key: KeySchema) -> list[Response]:
-    return [
-        {"AttributeName": name, "KeyType": kind}
-        for name, kind in zip(key.names, ("HASH", "RANGE"), strict=False)
-    ]
-
-
-def _describe_index(index: IndexSchema) -> Response:
-    include: Response = {"ProjectionType": "INCLUDE", "NonKeyAttributes": list(index.include)}
-    return {
-        "IndexName": index.name,
-        "IndexStatus": "ACTIVE",
-        "KeySchema": _describe_key(index.key),
-        "Projection": include if index.include else {"ProjectionType": "KEYS_ONLY"},
-    }

@@ -51,7 +51,7 @@ class _Parsed:
 
 @dataclass(frozen=True, kw_only=True)
 class Condition(_Parsed):
-    """A condition or a filter."""
+    """A condition of a write."""
 
     holds: _Predicate
 
@@ -115,7 +115,7 @@ def bind(parsed: Sequence[_Parsed], request: Mapping[str, Any]) -> tuple[Names, 
 
 @lru_cache(_CACHE_SIZE)
 def parse_condition(text: str) -> Condition:
-    """Parse a condition or a filter."""
+    """Parse the condition of a write."""
     reader = _Reader(text)
     holds = reader.condition()
     reader.end()
