@@ -47,7 +47,7 @@ def test_sandbox_serves_its_requests_alone(plugin: AnyProvider) -> None:
             name
             for name, one in sandbox.providers.items()
             for path in paths
-            if path.startswith("/") and one.serves(path)
+            if path.startswith(one.path_prefix)
         }
         request = SandboxRequest("POST", paths[0], now())
         errors = [

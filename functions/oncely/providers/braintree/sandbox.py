@@ -152,6 +152,7 @@ def _effect(kind: str, one: RecordedTransaction, job: str, state: EffectState) -
 class BraintreeSandbox(ProviderSandbox):
     """The part of Braintree that payment jobs use."""
 
+    path_prefix = "/merchants/"
     requests: ClassVar = {
         "prepare": {"method": "POST", "path": "/merchants/*/transactions"},
         "execute": {"method": "PUT", "path": "/merchants/*/transactions/*/submit_for_settlement"},
@@ -216,9 +217,6 @@ class BraintreeSandbox(ProviderSandbox):
         self.honors_keys = options.honors_idempotency_keys
         self.ledger: BraintreeLedger = BraintreeLedger()
         self.emails: dict[str, str] = {}  # of customers
-
-    def serves(self, path: str) -> bool:
-        return path.startswith("/merchants/")
 
     def error_response(self, request: SandboxRequest, *, status: int) -> SandboxResponse:
         """Build a response without a body: the SDK reads only the status of an error."""

@@ -28,6 +28,7 @@ class EffectSandbox(ProviderSandbox):
 
     def __init_subclass__(cls) -> None:
         """Name the requests, for faults."""
+        cls.path_prefix = f"{cls.path}/"
         cls.requests = {
             "do": {"method": "POST", "path": f"{cls.path}/*"},
             "find": {"method": "GET", "path": f"{cls.path}/*"},
@@ -36,9 +37,6 @@ class EffectSandbox(ProviderSandbox):
     def __init__(self, options: SandboxOptions) -> None:
         super().__init__(options)
         self.ledger = EffectLedger(self.kind)
-
-    def serves(self, path: str) -> bool:
-        return path.startswith(f"{self.path}/")
 
     def error_response(self, request: SandboxRequest, *, status: int) -> SandboxResponse:
         del request

@@ -39,6 +39,7 @@ class SandboxOptions:
 class ProviderSandbox(ABC):
     """The HTTP API of one provider, its ledger, and what a local stack needs to use it."""
 
+    path_prefix: ClassVar[str]  # of its paths, which no other provider has
     # The requests of each method of the client, as `FaultSet.add` takes them.
     requests: ClassVar[Mapping[str, Mapping[str, str]]]
     # The number of `lookup` requests that a method makes before its own.
@@ -67,10 +68,6 @@ class ProviderSandbox(ABC):
     def __getstate__(self) -> dict[str, Any]:
         # The receiver of events belongs to the running stack, not to its saved data.
         return {name: value for name, value in vars(self).items() if name != "on_event"}
-
-    @abstractmethod
-    def serves(self, path: str) -> bool:
-        """Whether this path belongs to the provider."""
 
     @abstractmethod
     def error_response(self, request: SandboxRequest, *, status: int) -> SandboxResponse:

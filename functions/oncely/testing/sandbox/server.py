@@ -87,7 +87,8 @@ class SandboxProviders:
         )
 
     def provider_for(self, path: str) -> ProviderSandbox | None:
-        return next((one for one in self.providers.values() if one.serves(path)), None)
+        found = (one for one in self.providers.values() if path.startswith(one.path_prefix))
+        return next(found, None)
 
     def answer(self, request: SandboxRequest) -> tuple[SandboxResponse | None, SandboxFault | None]:
         """Handle a request, or the fault that hits it.

@@ -48,6 +48,7 @@ OWN_ERRORS: Final = {
 class HubSpotSandbox(ProviderSandbox):
     """The part of HubSpot that sync jobs use."""
 
+    path_prefix = "/crm/"
     requests: ClassVar = {
         "get_contact": {"method": "GET", "path": f"{CONTACTS}/*"},
         "list_contacts": {"method": "GET", "path": CONTACTS},
@@ -88,9 +89,6 @@ class HubSpotSandbox(ProviderSandbox):
         self.ledger: HubSpotLedger = HubSpotLedger()
         self.rules = HubSpotRules()
         self.contacts = HubSpotContacts(self.ledger, self.rules, options.clock)
-
-    def serves(self, path: str) -> bool:
-        return path.startswith("/crm/")
 
     def add_samples(self, number: int) -> list[str]:
         return self.contacts.add_contacts(number)

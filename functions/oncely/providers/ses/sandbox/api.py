@@ -20,6 +20,7 @@ SIGNATURE_PREFIX: Final = "AWS4-HMAC-SHA256 "
 class SesSandbox(ProviderSandbox):
     """The part of SES that email jobs use."""
 
+    path_prefix = "/v2/email/"
     requests: ClassVar = {"send": {"method": "POST", "path": SEND_PATH}}
     settings: ClassVar = {"sender_address": "receipts@example.com"}
     fault_rates = ((FaultKind.ACCEPT_THEN_DROP, "send", 1), (FaultKind.RATE_LIMIT, "send", 2))
@@ -42,9 +43,6 @@ class SesSandbox(ProviderSandbox):
 
     def aws_client(self) -> MemorySes:
         return MemorySes(self.ledger)
-
-    def serves(self, path: str) -> bool:
-        return path.startswith("/v2/email/")
 
     def error_response(self, request: SandboxRequest, *, status: int) -> SandboxResponse:
         return _error_response(request, SesError(*OWN_ERRORS[status]))

@@ -79,6 +79,7 @@ _INTENT_EVENTS: Final = {
 class StripeSandbox(StripeModel):
     """The part of Stripe's API that payment jobs use."""
 
+    path_prefix = "/v1/"
     requests: ClassVar = {
         "prepare": {"method": "POST", "path": "/v1/payment_intents"},
         "execute": {"method": "POST", "path": "/v1/payment_intents/*/confirm"},
@@ -128,9 +129,6 @@ class StripeSandbox(StripeModel):
     def __init__(self, options: SandboxOptions) -> None:
         super().__init__(options)
         self.ledger.on_change = self._report
-
-    def serves(self, path: str) -> bool:
-        return path.startswith("/v1/")
 
     def error_response(self, request: SandboxRequest, *, status: int) -> SandboxResponse:
         return _with_headers(request, SandboxResponse(status, error_body(own_error(status))))
