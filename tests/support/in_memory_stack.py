@@ -37,7 +37,7 @@ from oncely.publish.publisher import EndedJobPublisher
 from oncely.reconcile.find_due_work import DueWorkFinder
 from oncely.reconcile.reconciler import Reconciler, Resolution
 from oncely.testing.memory_aws.account import MemoryAws
-from oncely.testing.restored_table import TAG_KEY
+from oncely.testing.world import TAG_KEY
 from tests.support.crm import InProcessCrm
 from tests.support.fakes import (
     FakeBus,

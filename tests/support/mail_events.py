@@ -6,7 +6,7 @@ from typing import Any
 from oncely.core.keys import JobKey, claim_tag
 from oncely.plugins.events import EventEnvelope
 from oncely.providers.ses.events import event_rules, job_tag
-from oncely.testing.restored_table import TAG_KEY
+from oncely.testing.world import TAG_KEY
 
 ACCOUNT = "123456789012"
 SET = "receipts"

@@ -1,4 +1,4 @@
-"""The simulation of the shipped services: workers, sweeps, a stream, events, gates and erasures."""
+"""The simulation of the shipped services: workers, sweeps, streams, events and operators."""
 
 import gzip
 import json
@@ -29,6 +29,7 @@ from oncely.core.outcomes import (
 from oncely.core.profiles import EndpointGroup, RetryPolicy
 from oncely.core.repairs import Repair
 from oncely.core.schedule import latest_run_at
+from oncely.core.table_guard import RETRY_AFTER, TableBlocked, TableIdentity
 from oncely.gates.gate import (
     GateSnapshot,
     Pause,
@@ -61,10 +62,10 @@ from oncely.testing.base_simulation import (
     BaseSimulation,
 )
 from oncely.testing.memory_aws.calls import AwsCall
+from oncely.testing.memory_aws.dynamodb import Item, Key
 from oncely.testing.memory_aws.services import SqsMessage
-from oncely.testing.restored_table import GENERATION, REPLAY_WINDOW, RestorableTable
 from oncely.testing.rows import JobRows
-from oncely.testing.scenario import GateClosing, PlannedRepair, Scenario
+from oncely.testing.scenario import GateClosing, PlannedRepair, RestoreMode, Scenario
 from oncely.testing.schedule import START, Scheduler, SimulatedProcess, Task
 from oncely.testing.simulated_services import ARCHIVE, REJECTS, SimulatedPorts
 
@@ -77,6 +78,18 @@ PAUSE_TIME: Final = timedelta(days=3)
 # An erasure that dies is run again, and a second one may overlap it.
 _MAX_ERASURES: Final = 2
 _GZIP: Final = b"\x1f\x8b"
+# Deleting a table and restoring it under the same name takes minutes.
+RESTORE_DURATION: Final = timedelta(minutes=10)
+PROOFS_DELAY: Final = timedelta(minutes=5)
+REPLAY_WINDOW: Final = timedelta(days=18)
+# How many writes a restore may lose; more would add no behavior.
+MAX_WRITES_BACK: Final = 3
+# DynamoDB restores a table to a time within its last 35 days.
+RECOVERY_WINDOW: Final = timedelta(days=35)
+GENERATION: Final = "T1"
+TAG_KEY: Final = "the key of tags"
+
+_Snapshot = dict[str, dict[Key, Item]]
 
 
 class Simulation(BaseSimulation):
@@ -112,7 +125,7 @@ class Simulation(BaseSimulation):
             queue=self.queue,
         )
         self.app = App(self.ports.settings, ContractRegistry(scenario.contracts), self.ports)
-        self.table = RestorableTable(scenario, schedule, self.ports)
+        self.table = RestorableTable(self)
         self.erasure = SimulatedErasure(self)
         self.holding = SimulatedHold(self)
         self.events = SimulatedEvents(self)
@@ -144,9 +157,8 @@ class Simulation(BaseSimulation):
             at = max(min([*due, *self.sweeps]), self.schedule.now, self.interceptor.outage_until)
             if (open_at := self.table.sweeps_from(at)) is not None:
                 tasks.append(Task("sweep", open_at, self._sweep))
-        restores = self.table.tasks(self.new_process, self._restore_proofs)
         tasks += [*self.erasure.tasks(), *self.holding.tasks(), *self.events.tasks()]
-        return [*tasks, *restores]
+        return [*tasks, *self.table.tasks()]
 
     def next_phase(self) -> bool:
         """Require the erasure, if the scenario has one, before the message is replayed."""
@@ -413,13 +425,6 @@ class Simulation(BaseSimulation):
         process = self.schedule.current
         return process.name if process and self.scenario.sweep_leases else None
 
-    def _restore_proofs(self) -> None:
-        # The schedule does not intervene: after an interruption, the command runs again.
-        with self.interceptor.silence():
-            result = self.app.proof_restorer.replace_table(replays_for=REPLAY_WINDOW)
-        if not isinstance(result, Declaration):
-            raise InvariantError(result.reason)
-
     @contextmanager
     def tolerate_unavailable(self) -> Iterator[None]:
         # AWS may be unavailable; a later run continues. Any other error is a bug.
@@ -429,6 +434,105 @@ class Simulation(BaseSimulation):
             self.schedule.log("  gives up:", error)
         except Exception as error:  # noqa: BLE001  # any other error is a bug
             self.problems.append(f"a service raised {type(error).__name__}: {error}")
+
+
+# A job table that may be restored once to an earlier time, while everything else continues.
+
+
+@dataclass
+class RestorableTable:
+    """The tables as they were after the last writes, and what the archive has of them."""
+
+    world: Simulation
+    restored: bool = False
+    lost: frozenset[JobKey] = frozenset()  # jobs without a row after the restore
+    snapshots: list[tuple[datetime, _Snapshot]] = field(default_factory=list)  # since when
+
+    def __post_init__(self) -> None:
+        self._dynamo, self._ports = self.world.aws.dynamodb, self.world.ports
+        self._dynamo.table_ids[JOBS] = GENERATION
+        identity = TableIdentity(
+            deployment=self.world.scenario.deployment, table_id=GENERATION, tag_key=TAG_KEY
+        )
+        with self._ports.interceptor.silence():
+            self._ports.table_identity.write(identity, replacing=None)
+        self.snapshots.append((self.world.schedule.now, self._snapshot()))
+
+    def on_write(self, old: JobRow | None, new: JobRow) -> None:
+        """Save a snapshot after a write, for a restore."""
+        if self.world.scenario.restore is None or self.restored:
+            return
+        line = history_line(old, new, generation=GENERATION, at=self.world.schedule.now)
+        if line is not None and self.world.scenario.restore is RestoreMode.ARCHIVED:
+            with self._ports.interceptor.silence():
+                self._ports.history.put(line.at.date(), line.job_type, new.job_key, (line,))
+        latest = (self.world.schedule.now, self._snapshot())
+        self.snapshots = [*self.snapshots, latest][-MAX_WRITES_BACK - 1 :]
+
+    def tasks(self) -> Iterator[Task]:
+        """Yield a restore to each snapshot or, after one, the restore of its proofs."""
+        begin = self.world.new_process
+        if self.world.scenario.restore is None:
+            return
+        if self.restored and self._identity().table_id == GENERATION:
+            at = self.world.schedule.now + PROOFS_DELAY
+            yield Task("proofs", at, partial(begin, "o", self._restore_proofs))
+        for back in range(1, len(self.snapshots)) if not self.restored else ():
+            until, _ = self.snapshots[-back]
+            at = self.world.schedule.now + RESTORE_DURATION
+            if until < self.world.schedule.now - RECOVERY_WINDOW:
+                return
+            restore = partial(begin, "x", partial(self._restore, back))
+            yield Task(f"restore{back}", at, restore, optional=True)
+
+    def sweeps_from(self, now: datetime) -> datetime | None:
+        """Return when sweeps can start. Returns None while the table is not declared."""
+        if not isinstance(self._ports.table_guard.check(), TableBlocked):
+            return now
+        opens_at = self._identity().opens_at
+        return None if opens_at is None else max(now, opens_at + RETRY_AFTER)
+
+    def state(self) -> object:
+        """Return the state that determines what follows."""
+        if self.world.scenario.restore is None:
+            return None
+        known = self._ports.table_guard
+        guard = (known._state, known._next_check)  # noqa: SLF001  # for a digest only
+        images = () if self.restored else tuple(self.snapshots)
+        return (self._dynamo.table_ids[JOBS], guard, images, self._ports.archive_state())
+
+    def _identity(self) -> TableIdentity:
+        with self._ports.interceptor.silence():
+            identity = self._ports.table_identity.identity()
+        assert identity is not None, "only a restore replaces it"  # noqa: S101  # for the type checker
+        return identity
+
+    def _snapshot(self) -> _Snapshot:
+        # Items are replaced and never changed.
+        return {name: dict(items) for name, items in self._dynamo.tables.items() if name != GATES}
+
+    def _restore(self, back: int) -> None:
+        # Where business rows are restored too, only the provider knows the rest.
+        _, snapshot = self.snapshots[-1 - back]
+        lost = (
+            snapshot
+            if self.world.scenario.restore is RestoreMode.LAGGING
+            else {JOBS: snapshot[JOBS]}
+        )
+        before = frozenset(self.world.job_rows.all())
+        for name, items in lost.items():
+            table = self._dynamo.tables[name]
+            table.clear()
+            table.update(items)
+        self.restored, self.lost = True, before - self.world.job_rows.all().keys()
+        self._dynamo.table_ids[JOBS] = "T2"
+
+    def _restore_proofs(self) -> None:
+        # The schedule does not intervene: after an interruption, the command runs again.
+        with self.world.interceptor.silence():
+            result = self.world.app.proof_restorer.replace_table(replays_for=REPLAY_WINDOW)
+        if not isinstance(result, Declaration):
+            raise InvariantError(result.reason)
 
 
 # Provider events: late, repeated, out of order, forged, or lost.
