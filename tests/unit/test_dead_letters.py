@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from datetime import timedelta
 
 from oncely.core.decide import DEAD_LETTER_RETRY_DELAY
 from oncely.core.errors import UnavailableError
@@ -36,6 +37,19 @@ def test_unclaimed_message_becomes_ready_row_that_is_due(world: InMemoryStack) -
     assert world.job(KEY).message["order_id"] == "18452"
     assert world.run_until_idle(KEY).status is Status.FINISHED
     assert world.payments.charges == ["pi_1"]
+
+
+def test_time_until_run_time_is_no_outage(world: InMemoryStack) -> None:
+    """Its message is dead-lettered two days early, and once more an hour after its time."""
+    key, run_at = JobKey("receipt.send:order_18452"), world.clock.now() + timedelta(days=2)
+    message = {"job": "receipt.send", "v": 1, "order_id": "18452"}
+    body = json.dumps({**message, "run_at": run_at.isoformat()})
+    assert outcome(world, body) is DeadLetterOutcome.RETRY_SCHEDULED
+    assert not world.job(key).is_stranded
+
+    world.clock.time = run_at + timedelta(hours=1)
+    assert outcome(world, body) is DeadLetterOutcome.RETRY_SCHEDULED
+    assert world.job(key).status is Status.READY
 
 
 def test_ready_row_is_retried_later(world: InMemoryStack) -> None:

@@ -7,9 +7,11 @@ from datetime import timedelta
 import pytest
 
 from oncely.core.decide import FIRST_WAIT, MIN_ROW_WAIT
+from oncely.core.errors import NotConfiguredError
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status, WaitKind
-from oncely.core.outcomes import NeedsReview
+from oncely.core.outcomes import NeedsReview, Parked
+from oncely.gates.gate import PauseAction
 from oncely.operate.job_view import timeline
 from oncely.reconcile.find_due_work import SweepRequest
 from oncely.run.process_batch import Ack, Nack, action_for
@@ -25,6 +27,7 @@ from tests.support.outcomes import (
     is_conflict,
     is_duplicate,
     is_finished,
+    is_held,
     waits_for_rows,
 )
 
@@ -58,6 +61,39 @@ def world_in_review() -> InMemoryStack:
 def put_record(world: InMemoryStack, version: int) -> None:
     row = {"version": version, "record": {"properties": {"email": "7@e.org"}}}
     world.rows.put("records", {"record_id": "hubspot#1"}, row)
+
+
+def test_message_that_a_review_waits_for_is_kept_during_pause() -> None:
+    world = world_in_review()
+    world.add_order()
+    switch = world.app().pause_switch
+    switch.change("stripe", PauseAction.PAUSE, actor="ada", reason="an outage")
+    deadline = world.clock.now() + timedelta(minutes=1)
+
+    kept = world.run(charge_message())
+    last = world.runner().run(json.dumps(charge_message()), deadline=deadline, nack=False)
+
+    assert is_held(kept)
+    assert kept.redeliver
+    assert is_conflict(last)
+    assert last.alerted  # operators resend it from the rejects
+    switch.change("stripe", PauseAction.RESUME, actor="ada", reason="it is over")
+    world.clock.advance(minutes=1)
+    assert is_finished(world.run(charge_message()))
+
+
+def test_message_that_a_review_waits_for_is_kept_while_the_secret_is_missing() -> None:
+    world = world_in_review()
+    world.add_order()
+
+    def missing(_name: str) -> str:
+        raise NotConfiguredError("the secret is empty")
+
+    kept = world.run(charge_message(), runner=world.runner(secret=missing))
+
+    assert isinstance(kept, Parked)
+    assert kept.redeliver
+    assert is_finished(world.run(charge_message()))
 
 
 def test_early_message_leaves_row_that_says_what_it_waits_for() -> None:

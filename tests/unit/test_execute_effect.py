@@ -16,7 +16,7 @@ from oncely.core.effect_outcomes import (
     Reserved,
     Succeeded,
 )
-from oncely.core.errors import NotConfiguredError, UnavailableError
+from oncely.core.errors import GateClosedError, NotConfiguredError, UnavailableError
 from oncely.core.job_type import EffectCall
 from oncely.core.profiles import COMMIT_BUDGET, RetrySafety
 from oncely.gates.gate import Gate
@@ -31,6 +31,7 @@ from tests.unit.samples import NOW, PROFILE, TICK, make_job
 NO_KEY = NotConfiguredError("there is no API key")
 REJECTED = NotSent(str(NO_KEY), credentials_rejected=True)
 OUTAGE = UnavailableError("the secret is not available now")
+CLOSED = GateClosedError("the rate of the provider is used up")
 ENDED_IN = "the call ended in"
 ENOUGH_TIME = PROFILE.request_timeout + COMMIT_BUDGET
 
@@ -62,6 +63,9 @@ def executor(
         (make_errand(RetrySafety.NATURAL, acts=raising_step(OUTAGE)), Ambiguous(str(OUTAGE))),
         (make_errand(acts=raising_step(NO_KEY)), Ambiguous(str(NO_KEY))),
         (make_errand(RetrySafety.NATURAL, acts=raising_step(NO_KEY)), REJECTED),
+        (make_errand(prepares=raising_step(CLOSED)), NotSent(str(CLOSED))),
+        (make_errand(RetrySafety.NATURAL, acts=raising_step(CLOSED)), NotSent(str(CLOSED))),
+        (make_errand(acts=raising_step(CLOSED)), Ambiguous(str(CLOSED))),
         (make_errand(acts=raising_step(OSError("cut"))), Ambiguous(f"{ENDED_IN} OSError: cut")),
         (make_errand(prepares=lambda: NotSent("429")), NotSent("429")),
     ],

@@ -80,6 +80,11 @@ def enqueued_row(**changes: Any) -> JobRow:  # noqa: ANN401  # fields of a job
     return replace(row, **changes)
 
 
+def test_time_of_forged_row_does_not_hold_its_review(status: Status) -> None:
+    forged = enqueued_row(status=status, run_at=NOW + timedelta(days=90))
+    assert on_forged_row(forged).apply_to(forged, now=NOW, actor="reconciler").run_at is None
+
+
 def forge(world: InMemoryStack, status: Status, **changes: Any) -> JobRow:  # noqa: ANN401  # fields of a job
     run_at = NOW + timedelta(days=400)
     row = enqueued_row(status=status, version=70, run_at=run_at, **{"due_at": None, **changes})

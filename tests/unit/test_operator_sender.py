@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -14,8 +15,9 @@ from oncely.operate.repair_request import NotAllowed, Repaired, RepairRequested
 from oncely.operate.second_operator import REQUEST_VALIDITY
 from tests.support.cli import FakeStackConnection, run_cli
 from tests.support.in_memory_stack import InMemoryStack, charge_message
-from tests.support.outcomes import is_finished
+from tests.support.outcomes import awaits_resolution, is_finished
 from tests.support.repairs import KEY, OPERATOR, repair_job
+from tests.support.scheduled_charge import ScheduledCharge
 from tests.unit.samples import TICK
 
 SECOND = "bob@example.com"
@@ -37,6 +39,19 @@ def send(
 ) -> list[SendResult]:
     by = OperatorSend(actor=actor, reason="a call")
     return world.app().operator_sender.send(messages or (charge_message(),), by)
+
+
+def test_scheduled_job_in_review_keeps_its_time() -> None:
+    world = InMemoryStack(second_operator_above="eur:1249", contracts=(ScheduledCharge,))
+    world.add_order()
+    run_at = world.clock.now() + timedelta(days=30)
+    send(world, charge_message(run_at=run_at.isoformat()))
+
+    assert awaits_resolution(world.run(charge_message()))
+    assert world.payments.calls == []
+
+    world.clock.time = run_at
+    assert is_finished(world.run(charge_message()))
 
 
 def test_request_is_the_first_write_of_the_row(world: InMemoryStack) -> None:

@@ -30,7 +30,12 @@ from oncely.core.effect_outcomes import (
     Succeeded,
 )
 from oncely.core.ended_jobs import MONEY_RETENTION, finalize_if_ended
-from oncely.core.errors import InvariantError, NotConfiguredError, UnavailableError
+from oncely.core.errors import (
+    GateClosedError,
+    InvariantError,
+    NotConfiguredError,
+    UnavailableError,
+)
 from oncely.core.job_row import NO_PROVIDER, UNCONFIRMED, Decision, JobRow
 from oncely.core.job_type import AnyJobType, EffectCall
 from oncely.core.lifecycle import ENDING, Event
@@ -404,10 +409,11 @@ class EffectExecutor:
             return NotSent(hold.reason, held_until=hold.until)
         try:
             return step(call)
-        except (NotConfiguredError, UnavailableError) as error:
+        except (GateClosedError, NotConfiguredError, UnavailableError) as error:
             rejected = isinstance(error, NotConfiguredError)
             # Preparing has no effect, and a natural effect may be repeated.
-            natural = rejected and terms.safety is RetrySafety.NATURAL
+            unsent = rejected or isinstance(error, GateClosedError)
+            natural = unsent and terms.safety is RetrySafety.NATURAL
             if step == self.contract.prepare or natural:
                 return NotSent(str(error), credentials_rejected=rejected)
             return Ambiguous(str(error))

@@ -75,12 +75,9 @@ class Claim:
 
 
 def can_reopen(row: JobRow, claim: Claim) -> bool:
-    """Whether a valid message may claim this job in review: certainly nothing was sent.
-
-    The mark alone is not enough: the row must never have been claimed.
-    """
-    marked = row.awaits_message and not row.was_claimed
-    return claim.is_valid and marked and row.allows(Event.CLAIM_REVIEW)
+    """Whether a valid message may claim this job in review now."""
+    is_early = row.runs_later(claim.now, claim.schedule_limit)
+    return claim.is_valid and row.runs_by_message and not is_early
 
 
 def keeps_message(row: JobRow, claim: Claim) -> bool:

@@ -358,7 +358,12 @@ def on_forged_row(row: JobRow) -> Decision:
     return Decision(
         event=next(event for event in events if row.allows(event)),
         reason=reason,
-        changes={"expires_at": None, "last_error": reason, "waits_for": WaitKind.MESSAGE},
+        changes={
+            "expires_at": None,
+            "last_error": reason,
+            "waits_for": WaitKind.MESSAGE,
+            "run_at": None,  # nor is its time
+        },
         alert=True,
     )
 

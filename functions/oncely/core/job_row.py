@@ -319,6 +319,15 @@ class JobRow:
         """Whether a valid message would run the job, and none may be underway."""
         return self.waits_for in AWAITS_MESSAGE
 
+    @property
+    def runs_by_message(self) -> bool:
+        """Whether it is in review, and a valid message runs it: certainly nothing was sent.
+
+        The kind of its wait alone is not enough: the row must never have been claimed.
+        """
+        marked = self.awaits_message and not self.was_claimed
+        return marked and self.allows(Event.CLAIM_REVIEW)
+
     def began_at(self, now: datetime) -> datetime:
         """When it could first run: no wait moves this."""
         return self._not_before_run_at(self.created_at, now)

@@ -95,9 +95,9 @@ from oncely.core.table_guard import TableBlocked, TableGuard, TableOpen, may_lac
 _LOST_UPDATE: Final = "its row changed just now"
 
 
-# The row waits with another message, which may have the same values. Until its claim tells, this
-# one stays in the queue.
-_OTHER_MESSAGE_DELAY: Final = timedelta(minutes=30)
+# The row waits with another message, which may have the same values, or is in review until a valid
+# message comes. Until its claim tells, this one stays in the queue.
+_KEPT_MESSAGE_DELAY: Final = timedelta(minutes=30)
 ACTOR: Final = "worker"
 _LOST_RACE: Final = "lost a race to claim it"
 _Passed: TypeAlias = Proceed[Any] | AlreadyResolved[Any]
@@ -200,16 +200,23 @@ class _Run:
         if redeliver:
             return held
         now, row = claim.now, self._ensure_row(claim.now, hold.until, hold.reason)
+        if can_reopen(row, claim):
+            return self._keep_message(WaitKind.GATE, hold.reason, now)
         is_ready = row.allows(Event.PARK) and not row.runs_later(now, claim.schedule_limit)
         if not is_ready or has_conflict(row, claim):
             return self._on_claim_failed(row, claim, now)
         if row.fingerprint is None and dict(row.message) != dict(claim.message):
-            if not self.can_nack:
-                return self._conflict("another message waits under the same key")
-            return replace(held, until=now + _OTHER_MESSAGE_DELAY, redeliver=True)
+            reason = "another message waits under the same key"
+            return self._keep_message(WaitKind.GATE, reason, now)
         decision = on_held(row, hold.reason, until=hold.until)
         lost = decision is not None and not self._swapped(row, decision, now)
         return self._on_claim_failed(row, claim, now) if lost else held
+
+    def _keep_message(self, kind: WaitKind, reason: str, now: datetime) -> RunOutcome:
+        """Keep a message that the row does not have, as long as its queue can."""
+        if not self.can_nack:
+            return self._conflict(reason)
+        return self._parked(kind, now + _KEPT_MESSAGE_DELAY, reason, redeliver=True)
 
     def _claim(self, claim: Claim) -> Claimed | ClaimFailed | PrerequisiteNotMet:
         store, limit = self.runner.store, self.runner.resubmission_limit
@@ -275,17 +282,21 @@ class _Run:
 
     def _wait(self, waits_for: str) -> RunOutcome:
         now, policy = self.runner.clock.now(), self.contract.policy
+        row = self._ensure_row(now, now + MIN_ROW_WAIT, "its message arrived early")
         decide_wait = partial(on_not_there_yet, policy=policy, waits_for=waits_for, now=now)
-        return self._park(decide_wait, "its message arrived early", now)
+        return self._park(row, decide_wait, now)
 
     def _wait_for_secret(self, reason: str) -> RunOutcome:
         now, jitter = self.runner.clock.now(), self.runner.jitter()
-        decide_wait = partial(on_unusable_secret, reason=reason, now=now, jitter=jitter)
-        return self._park(decide_wait, "its message arrived", now)
+        row = self._ensure_row(now, now + MIN_ROW_WAIT, "its message arrived")
+        if row.runs_by_message:
+            return self._keep_message(WaitKind.SECRET, reason, now)
+        return self._park(
+            row, partial(on_unusable_secret, reason=reason, now=now, jitter=jitter), now
+        )
 
-    def _park(self, decide_wait: Decide, new: str, now: datetime) -> RunOutcome:
+    def _park(self, row: JobRow, decide_wait: Decide, now: datetime) -> RunOutcome:
         """Make the row wait. Nothing is claimed, so nothing can be sent."""
-        row = self._ensure_row(now, now + MIN_ROW_WAIT, new)
         if not row.allows(Event.PARK) or row.runs_later(now, self._schedule_limit):
             return self._on_claim_failed(row, None, now)
         if decide_wait(row):
@@ -302,9 +313,7 @@ class _Run:
             return self._close(job, precheck, claim)
         if isinstance(precheck, AlreadyResolved):
             return self._record_resolved(job, precheck)
-        if self._guard(job, claim):
-            return self._write_decision(job, partial(self._guard, claim=claim))
-        return self._execute(job, precheck.facts, table)
+        return self._refused(job, claim) or self._execute(job, precheck.facts, table)
 
     def _record_resolved(self, job: JobRow, precheck: AlreadyResolved[Any]) -> RunOutcome:
         """End what the business rows call done, as the provider confirms it, or impossible."""
@@ -354,10 +363,20 @@ class _Run:
         now, held = self.runner.clock.now(), partial(self.runner.gate.held_time, job, self.contract)
         return guard_before_effect(job, self.contract.policy, claim, now=now, held_time=held)
 
+    def _refused(self, job: JobRow, claim: Claim) -> RunOutcome | None:
+        """Write why the owner must not perform the effect. Returns None if it may."""
+        decision = self._guard(job, claim)
+        if decision is None:
+            return None
+        # Decided once for this row: a limit of time may have moved since.
+        return self._write_decision(
+            job, lambda row: decision if row == job else self._guard(row, claim)
+        )
+
     def _close(self, job: JobRow, precheck: _Passed, claim: Claim) -> RunOutcome:
         """Close what was declined and is still open, whatever the business rows say now."""
-        if self._guard(job, claim):
-            return self._write_decision(job, partial(self._guard, claim=claim))
+        if refused := self._refused(job, claim):
+            return refused
         if precheck.facts is None:
             reason = "it is still open, and the business rows no longer say what the job should do"
             return self._write_decision(job, partial(self._decide, outcome=Anomalous(reason)))

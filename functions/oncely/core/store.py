@@ -242,12 +242,12 @@ def prerequisite_check(claim: Claim, prerequisite: JobKey) -> dict[str, Any]:
 
 
 def _claimable_conditions(e: Expression, claim: Claim) -> Iterator[str]:
+    run_at, now = e.name("run_at"), e.value(serialize_field("run_at", claim.now))
+    latest = latest_run_at(claim.now, claim.schedule_limit)
+    ignored = f"{run_at} > {e.value(serialize_field('run_at', latest))}"
+    yield f"(attribute_not_exists({run_at}) OR {run_at} <= {now} OR {ignored})"
     if claim.reopens is None:
         yield f"{e.name('status')} = {e.value(serialize_field('status', Status.READY))}"
-        run_at, now = e.name("run_at"), e.value(serialize_field("run_at", claim.now))
-        latest = latest_run_at(claim.now, claim.schedule_limit)
-        ignored = f"{run_at} > {e.value(serialize_field('run_at', latest))}"
-        yield f"(attribute_not_exists({run_at}) OR {run_at} <= {now} OR {ignored})"
         return
     yield f"{e.name('status')} = {e.value(serialize_field('status', Status.NEEDS_REVIEW))}"
     kinds = (e.value(serialize_field("waits_for", kind)) for kind in AWAITS_MESSAGE)

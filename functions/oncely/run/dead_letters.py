@@ -144,7 +144,9 @@ class DeadLetterHandler:
                     reason=reason,
                     run_at=run_at,
                 )
-                if isinstance(create_row(store, alerter, stranded(job)), Created):
+                # One that runs later is not stranded: its row sends a message at its time.
+                new = stranded(job) if run_at is None else job
+                if isinstance(create_row(store, alerter, new), Created):
                     return DeadLetterOutcome.RETRY_SCHEDULED, reason, key
                 continue
             decision = on_dead_letter(row, limit, now)
