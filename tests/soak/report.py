@@ -11,7 +11,7 @@ from oncely.core.lifecycle import ENDED, Status
 from oncely.history.checker import check_history
 from oncely_local.observer import LedgerTotals
 from oncely_local.verdict import PAYMENT, DemoFinalState, DemoVerdict, evaluate
-from tests.soak.stream_history import StreamHistory
+from tests.soak.stream_history import StreamLines
 
 # What the processes write while the engine ends. With more missing, little was checked.
 MAX_LOST_PER_RESTART: Final = 50
@@ -29,7 +29,7 @@ class SoakReport:
     drain_counts: Counter[str]
     facts: DemoFinalState
     rows: Sequence[JobRow]
-    history: StreamHistory
+    history: StreamLines
     totals: LedgerTotals
 
     @property

@@ -14,7 +14,7 @@ _TIME: Final = "ApproximateCreationDateTime"
 
 
 @dataclass(frozen=True, kw_only=True)
-class StreamHistory:
+class StreamLines:
     """The history lines of all jobs, the writes that they were made from, and those missing."""
 
     lines: Sequence[HistoryLine] = ()
@@ -49,11 +49,11 @@ class StreamReader:
                 self._lines += lines_of_records(records, generation=self._generation(arn))
                 self._writes.update(_written(records))
 
-    def finish(self, rows: Sequence[JobRow]) -> StreamHistory:
+    def finish(self, rows: Sequence[JobRow]) -> StreamLines:
         """Read the last part, and close the gaps."""
         self.read()
         closing = (backfill_line(row, generation=self._generation()) for row in rows)
-        return StreamHistory(
+        return StreamLines(
             lines=(*self._lines, *closing),
             writes=len(self._writes),
             lost=sum(row.version for row in rows) - len(self._writes),

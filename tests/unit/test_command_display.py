@@ -57,7 +57,7 @@ def test_values_beside_labels_wrap_between_words(
     assert capsys.readouterr().out.split() == ["mark", *words]
 
 
-class Terminal(StringIO):
+class TerminalOutput(StringIO):
     def isatty(self) -> bool:
         return True
 
@@ -66,7 +66,7 @@ def test_results_reach_a_pipe_while_bars_are_shown(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+    monkeypatch.setattr(sys, "stderr", terminal := TerminalOutput())
 
     with console.step_bars() as bars:
         bars.show("reading objects", 0.5, 1_200)
@@ -81,7 +81,7 @@ def test_result_on_terminal_is_not_written_into_the_bars(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("TERM", "xterm")
-    terminal = Terminal()
+    terminal = TerminalOutput()
     for stream in ("stdout", "stderr"):
         monkeypatch.setattr(sys, stream, terminal)
 

@@ -13,7 +13,6 @@ from oncely.reconcile.find_due_work import MAX_AGE_READS
 from tests.support.in_memory_stack import InMemoryStack
 from tests.support.stored_rows import InspectableStore
 from tests.unit.samples import make_job
-from tests.unit.test_find_due_work import make_finder
 
 
 def add_due_job(
@@ -24,8 +23,8 @@ def add_due_job(
     world.store.create(make_job(**{"job_key": key, "status": status, "due_at": since, **changes}))
 
 
-def oldest_age(world: InMemoryStack, **changes: Any) -> timedelta:  # noqa: ANN401  # of a finder
-    return make_finder(world, **changes).oldest_age()
+def oldest_age(world: InMemoryStack, **ports: Any) -> timedelta:  # noqa: ANN401  # ports by name
+    return world.app(**ports).due_work_finder.oldest_age()
 
 
 def test_oldest_age_is_zero_when_nothing_is_due() -> None:

@@ -14,7 +14,7 @@ from oncely.testing.sandbox import RecordedEffect
 from oncely_local.observer import LedgerTotals
 from oncely_local.verdict import DemoFinalState, JobSnapshot
 from tests.soak.report import MAX_LOST_PER_RESTART, SoakReport
-from tests.soak.stream_history import StreamHistory
+from tests.soak.stream_history import StreamLines
 from tests.support.stream import stream_record
 from tests.unit.samples import KEY, make_entry, make_job
 
@@ -35,10 +35,10 @@ def job_snapshot(key: str, *, published: bool = True) -> JobSnapshot:
     return JobSnapshot(key=key, status=Status.FINISHED, is_published=published)
 
 
-def stream_history(*rows: JobRow) -> StreamHistory:
+def stream_history(*rows: JobRow) -> StreamLines:
     """The history of a job with these writes, one after another."""
     records = [stream_record(old, new) for old, new in pairwise((None, *rows))]
-    return StreamHistory(lines=lines_of_records(records, generation="soak"), writes=len(rows))
+    return StreamLines(lines=lines_of_records(records, generation="soak"), writes=len(rows))
 
 
 CHARGE = RecordedEffect(kind="charges", key=KEY, reference="ch_1")

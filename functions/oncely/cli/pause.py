@@ -7,9 +7,9 @@ import typer
 from oncely.cli import console
 from oncely.cli.options import ActorOption, JsonOption, with_stack
 from oncely.cli.stack_connection import StackConnection, actor_name, caller_identity
-from oncely.gates.gate import PauseAction
 
 if TYPE_CHECKING:
+    from oncely.gates.gate import PauseAction
     from oncely.operate.pauses import PauseChange
 
 TargetArgument = Annotated[
@@ -34,6 +34,8 @@ def pause(
     - `oncely pause payment.charge --reason "wrong prices since 14:00"`
     - `oncely pause provider:acme --reason "their incident 4711"`
     """
+    from oncely.gates.gate import PauseAction
+
     done = _change(stack, target, PauseAction.PAUSE, reason=reason, name=name)
     if json:
         console.print_json(_to_json(done))
@@ -59,6 +61,8 @@ def resume(
     Examples:
     - `oncely resume payment.charge`
     """
+    from oncely.gates.gate import PauseAction
+
     done = _change(stack, target, PauseAction.RESUME, reason=reason, name=name)
     if json:
         console.print_json(_to_json(done))
@@ -95,7 +99,7 @@ def gates(stack: StackConnection, *, json: JsonOption = False) -> None:
 
 
 def _change(
-    stack: StackConnection, target: str, action: PauseAction, *, reason: str, name: str | None
+    stack: StackConnection, target: str, action: "PauseAction", *, reason: str, name: str | None
 ) -> "PauseChange":
     actor = actor_name(caller_identity(stack), name)
     return stack.app.pause_switch.change(target, action, actor=actor, reason=reason)
