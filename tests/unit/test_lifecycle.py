@@ -73,6 +73,16 @@ def test_only_operator_claim_or_proof_moves_job_out_of_review() -> None:
     assert leaving == {*OPERATOR_EVENTS, Event.CLAIM_REVIEW, Event.CANCEL, Event.CONFIRM}
 
 
+def test_job_of_unknown_outcome_needs_review_only_by_escalation() -> None:
+    """A proof may end such a review: no contradiction and no operator led to it."""
+    leading = {
+        event
+        for (source, event), target in TRANSITIONS.items()
+        if source is Status.UNKNOWN and target is Status.NEEDS_REVIEW
+    }
+    assert leading == {Event.ESCALATE}
+
+
 def test_operator_decisions_apply_only_in_review() -> None:
     sources = {source for source, event in TRANSITIONS if event in OPERATOR_EVENTS}
     assert sources == {Status.NEEDS_REVIEW}

@@ -71,9 +71,8 @@ def ends_review(row: JobRow) -> bool:
     moves = [entry for entry in row.evidence if entry.from_status != entry.to_status]
     if row.status not in IN_REVIEW or not moves:
         return False
-    last = moves[-1]
-    was_looked_up = isinstance(last.from_status, Status) and last.from_status.allows(Event.RECHECK)
-    return last.event is Event.ESCALATE and was_looked_up
+    before = moves[-1].from_status
+    return isinstance(before, Status) and before.allows(Event.RECHECK)
 
 
 def _agrees(row: JobRow) -> bool:
