@@ -1,6 +1,7 @@
 """Cancel: a job ends before anything is done, or a worker closes what is open first."""
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -10,7 +11,7 @@ from oncely.core.effect_outcomes import Succeeded
 from oncely.core.ended_jobs import MONEY_RETENTION
 from oncely.core.job_row import CANCELLED_BY_OPERATOR, operator_actor
 from oncely.core.keys import JobKey
-from oncely.core.lifecycle import Event, Status
+from oncely.core.lifecycle import Event, Status, WaitKind
 from oncely.core.outcomes import RunOutcome
 from oncely.core.profiles import RetryPolicy, RetrySafety
 from oncely.core.repairs import Repair, check_cancel
@@ -201,6 +202,14 @@ def test_open_payment_is_cancelled_first_by_worker(world: InMemoryStack) -> None
     assert [entry.event for entry in job.evidence][-2:] == [Event.CLOSE_AND_CANCEL, Event.CLOSE]
     assert "charge_requested_at" not in world.order()
     assert world.order()["status"] == "payment_pending"
+
+
+def test_cancelled_job_waits_for_nothing_any_more(world: InMemoryStack) -> None:
+    held = replace(with_open_payment(world).job(KEY), waits_for=WaitKind.SECRET, since=NOW)
+    world.store.jobs[KEY] = held
+    cancel(world)
+    job = world.job(KEY)
+    assert (job.status, job.waits_for, job.since) == (Status.READY, None, None)
 
 
 def test_payment_that_succeeded_by_then_is_finished(world: InMemoryStack) -> None:

@@ -16,6 +16,7 @@ from oncely.core.decide import (
 from oncely.core.effect_outcomes import (
     Ambiguous,
     EffectOutcome,
+    InProgress,
     LookupFailed,
     LookupOutcome,
     LookupUnsupported,
@@ -150,6 +151,27 @@ def test_provider_requested_wait_does_not_count_as_age(status: Status) -> None:
     assert waited.due_at is not None
     assert waited.past_max_age(TERMS.limits.max_age, NOW + day) is None
     assert waited.past_max_age(TERMS.limits.max_age, NOW + day + timedelta(hours=1)) is not None
+
+
+def test_processing_after_a_send_does_not_count_as_age() -> None:
+    job = make_job(created_at=NOW - timedelta(hours=23))
+    sent = decide_any(job, TERMS, Pending("at the bank"), now=NOW)
+    after = sent.apply_to(job, now=NOW, actor="worker")
+    assert after.due_at is not None
+    assert after.due_at - after.age_starts_at(after.due_at) == NOW - job.created_at
+
+
+def test_next_part_of_long_job_begins_its_own_key_window() -> None:
+    """What was sent before is in the progress, so the account may have changed since."""
+    job, later = make_job(), NOW + 2 * HOUR
+    part = decide_any(job, TERMS, InProgress("3 of 9"), now=NOW)
+    saved = part.apply_to(job, now=NOW, actor="worker")
+    claim = make_claim(now=later, lease_until=later + MINUTE, key_scope="another account")
+
+    claimed = claim_row(saved, claim)
+
+    assert (claimed.first_sent_at, claimed.key_scope) == (later, "another account")
+    assert not claimed.has_ambiguous_send
 
 
 def test_own_backoff_counts_as_age() -> None:

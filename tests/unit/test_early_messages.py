@@ -162,6 +162,18 @@ def test_grace_period_begins_with_first_wait() -> None:
     assert world.job(KEY).status is Status.NEEDS_REVIEW
 
 
+def test_wait_for_another_thing_is_not_part_of_the_grace_period() -> None:
+    world = InMemoryStack()
+    world.enqueuer().enqueue(charge_message())
+    row, since = world.job(KEY), world.clock.now()
+    world.store.jobs[JobKey(KEY)] = replace(row, waits_for=WaitKind.SECRET, since=since)
+    world.clock.advance(minutes=20)
+
+    assert waits_for_rows(world.run(charge_message()))
+
+    assert (world.job(KEY).status, world.job(KEY).since) == (Status.READY, world.clock.now())
+
+
 def test_producers_row_waits_and_shows_reason_at_once() -> None:
     world = InMemoryStack()
     world.enqueuer().enqueue(charge_message())

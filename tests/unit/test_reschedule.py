@@ -1,5 +1,6 @@
 """An operator runs a scheduled job now, or at another time. Nobody else moves its time."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -9,7 +10,7 @@ from oncely.admin_page.request_bodies import RepairBody
 from oncely.core.decide import MESSAGE_GRACE
 from oncely.core.errors import InvalidRequestError
 from oncely.core.job_row import operator_actor
-from oncely.core.lifecycle import Event, Status
+from oncely.core.lifecycle import Event, Status, WaitKind
 from oncely.core.repairs import Repair
 from oncely.jobs.receipt_send import ReceiptSend
 from oncely.operate.repair_request import NotAllowed, Repaired, RepairRequested
@@ -69,6 +70,16 @@ def test_reschedule_sets_time_and_sends_nothing(world: InMemoryStack) -> None:
     assert is_scheduled(world.run(charge_message()))
     world.clock.time = WEEK
     assert is_finished(world.run(charge_message()))
+
+
+@pytest.mark.parametrize("repair", [LATER, NOW])
+@pytest.mark.parametrize("kind", [WaitKind.RUN_AT, WaitKind.DEAD_LETTER])
+def test_operator_s_time_replaces_what_the_job_waited_for(
+    world: InMemoryStack, kind: WaitKind, repair: dict[str, Any]
+) -> None:
+    world.store.jobs[KEY] = replace(world.job(KEY), waits_for=kind, since=START)
+    assert isinstance(repair_job(world, **repair), Repaired)
+    assert (world.job(KEY).waits_for, world.job(KEY).since) == (None, None)
 
 
 @pytest.mark.parametrize("repair", [LATER, NOW])

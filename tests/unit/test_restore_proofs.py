@@ -367,6 +367,14 @@ def test_review_no_longer_waits_for_message() -> None:
     assert restore_row(restored, None, deployment="dev", now=LATER) is None
 
 
+def test_restored_review_is_as_old_as_before() -> None:
+    waits = {"fence": 0, "waits_for": WaitKind.MESSAGE, "since": NOW}
+    review = make_charge(status=Status.NEEDS_REVIEW, **waits)
+    restored = restore_row(review, None, deployment="dev", now=LATER)
+    assert restored is not None
+    assert (restored.waits_for, restored.since) == (None, NOW)
+
+
 def test_message_of_row_without_fingerprint_is_not_taken_for_claimed_one() -> None:
     wrong = make_charge(status=Status.READY, fingerprint=None, message={**MESSAGE, "amount": 1})
     claimed = make_line(make_charge(version=2), left_out=("message",), message=None)
