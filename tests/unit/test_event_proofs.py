@@ -22,7 +22,9 @@ from oncely.core.job_row import (
 )
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status
+from oncely.core.profiles import EndpointGroup
 from oncely.core.repairs import Repair
+from oncely.gates.gate import GateState, gate_name, open_circuit
 from oncely.jobs.receipt_send import ReceiptSend
 from oncely.operate.repair_request import RepairRequest
 from oncely.providers.ses import SES
@@ -141,6 +143,18 @@ def test_late_event_ends_the_review(unanswered: InMemoryStack) -> None:
     job = unanswered.job(KEY)
     assert (job.status, job.provider_ref, job.last_error) == (Status.FINISHED, "mail_1", None)
     assert job.evidence[-1].event is Event.CONFIRM
+
+
+def test_closed_gate_does_not_delay_a_proof(unanswered: InMemoryStack) -> None:
+    """SES is not asked, so that it does not respond says nothing about its events."""
+    unanswered.run_until_idle(KEY)
+    opened = open_circuit(GateState(), unanswered.clock.now())
+    assert opened is not None
+    unanswered.gates.change_circuit(gate_name("ses", EndpointGroup.LOOKUPS), opened)
+
+    receive(unanswered, sent())
+
+    assert unanswered.job(KEY).status is Status.FINISHED
 
 
 def test_late_event_stays_in_queue_while_the_order_cannot_be_read(
