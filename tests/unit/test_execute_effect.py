@@ -11,6 +11,7 @@ from oncely.core.effect_outcomes import (
     Ambiguous,
     BusinessWrite,
     EffectOutcome,
+    NotFound,
     NotSent,
     Prepared,
     Reserved,
@@ -34,6 +35,7 @@ OUTAGE = UnavailableError("the secret is not available now")
 CLOSED = GateClosedError("the rate of the provider is used up")
 ENDED_IN = "the call ended in"
 ENOUGH_TIME = PROFILE.request_timeout + COMMIT_BUDGET
+TIME_TO_ASK = PROFILE.max_run_time + COMMIT_BUDGET
 
 
 def executor(
@@ -79,6 +81,17 @@ def test_provider_exception_becomes_its_outcome(contract: Errand, outcome: Effec
 @pytest.mark.parametrize(("left", "sent"), [(ENOUGH_TIME, True), (ENOUGH_TIME - TICK, False)])
 def test_provider_is_called_only_with_time_to_record_it(left: timedelta, *, sent: bool) -> None:
     assert isinstance(executor(make_errand(), left=left).execute(), Succeeded if sent else NotSent)
+
+
+@pytest.mark.parametrize(("left", "asked"), [(TIME_TO_ASK, True), (TIME_TO_ASK - TICK, False)])
+def test_provider_is_asked_first_only_with_time_to_act_on_it(
+    left: timedelta, *, asked: bool
+) -> None:
+    absent = NotFound("nothing was done")
+    never = raising_step(AssertionError("it was asked"))
+    contract = make_errand(asks=(lambda _: absent) if asked else never)
+    too_late = NotSent("not enough time was left to look it up", retry_after=timedelta())
+    assert executor(contract, left=left).lookup_first() == (absent if asked else too_late)
 
 
 def test_prepared_reference_is_saved_before_act() -> None:

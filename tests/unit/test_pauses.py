@@ -176,6 +176,21 @@ def test_other_message_of_held_job_is_not_dropped(world: InMemoryStack) -> None:
     assert last.alerted
 
 
+def test_message_with_other_values_than_the_claimed_ones_is_rejected_during_pause(
+    world: InMemoryStack,
+) -> None:
+    world.payments.fail_next("prepare", ProviderFault.REFUSED_CONNECTION)
+    world.run(charge_message())
+    before = world.job(KEY)
+    assert before.status is Status.READY
+    world.add_order(amount=9900)
+    pause(world)
+
+    assert is_conflict(world.run(charge_message()))
+
+    assert world.job(KEY) == before
+
+
 def test_enqueued_row_shows_why_it_waits(world: InMemoryStack) -> None:
     world.enqueuer().enqueue(charge_message())
     pause(world)

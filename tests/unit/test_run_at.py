@@ -17,6 +17,7 @@ from oncely.core.outcomes import RunOutcome
 from oncely.core.repairs import Repair
 from oncely.core.schedule import DEFAULT_SCHEDULE_LIMIT, SCHEDULE_TOLERANCE
 from oncely.core.text import format_time
+from oncely.gates.gate import PauseAction
 from oncely.history.lines import HistoryLine, history_line
 from oncely.history.restore import restore_row
 from oncely.jobs.payment_charge import PaymentCharge
@@ -24,7 +25,8 @@ from oncely.jobs.receipt_send import ReceiptMessage, ReceiptSend
 from oncely.operate.repair_request import Repaired
 from oncely.reconcile.find_due_work import SweepRequest
 from oncely.run.dead_letters import DeadLetterOutcome
-from oncely.run.process_batch import Ack, action_for
+from oncely.run.process_batch import Ack, Nack, action_for
+from tests.support.crash_points import InterruptingPort
 from tests.support.fakes import START
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.outcomes import is_duplicate, is_finished, is_invalid, is_scheduled
@@ -225,6 +227,31 @@ def test_row_that_is_due_too_late_is_due_at_its_time(world: InMemoryStack) -> No
     assert world.enqueuer().enqueue(charge_message()).sent
     assert is_scheduled(deliver(world))
     assert (world.job(KEY).run_at, world.job(KEY).due_at) == (MONTH, MONTH)
+
+
+def test_pause_does_not_move_scheduled_job(world: InMemoryStack) -> None:
+    """Its row would be due until then, and each sweep would look at it."""
+    world.enqueuer().enqueue(charge_message(), run_at=MONTH)
+    before = world.job(KEY)
+    world.app().pause_switch.change("payment.charge", PauseAction.PAUSE, actor="ada", reason="why")
+    assert is_scheduled(deliver(world))
+    assert world.job(KEY) == before
+
+
+def test_early_message_that_lost_a_race_comes_back_at_once(world: InMemoryStack) -> None:
+    """Its row is still due too late, and nothing else would correct that."""
+    insert_row(world, MONTH, due_at=IN_2028)
+
+    def note() -> None:
+        row = world.job(KEY)
+        world.store.swap(row, row.apply(Event.NOTE, now=START, actor="another", reason="seen"))
+
+    racing = InterruptingPort(world.store, "claim", note)
+    lost = world.run(charge_message(), runner=world.runner(store=racing))
+
+    assert action_for(lost, near_receive_limit=False) == Nack(world.clock.now())
+    assert is_scheduled(deliver(world))
+    assert world.job(KEY).due_at == MONTH
 
 
 def test_unhonored_time_blocks_no_repair(shipped: InMemoryStack) -> None:
