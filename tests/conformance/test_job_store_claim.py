@@ -143,6 +143,17 @@ def test_claim_takes_review_that_sent_nothing(store: JobStore) -> None:
     assert store.get(KEY) == job
 
 
+def test_review_of_the_same_values_is_taken_with_its_own_message(store: JobStore) -> None:
+    claim = make_claim()
+    review = make_review(fingerprint=claim.fingerprint)
+    store.create(review)
+
+    result = store.claim(replace(claim, reopens=review))
+
+    assert isinstance(result, Claimed)
+    assert (result.job.status, result.job.message) == (Status.STARTED, WRONG)
+
+
 @pytest.mark.parametrize(
     "changes",
     [

@@ -11,11 +11,15 @@ from oncely.core.effect_outcomes import (
     Ambiguous,
     BusinessWrite,
     EffectOutcome,
+    LookupFailed,
+    LookupOutcome,
+    LookupUnsupported,
     NotFound,
     NotSent,
     Prepared,
     Reserved,
     Succeeded,
+    after_send,
 )
 from oncely.core.errors import GateClosedError, NotConfiguredError, UnavailableError
 from oncely.core.job_type import EffectCall
@@ -76,6 +80,13 @@ def test_provider_exception_becomes_its_outcome(contract: Errand, outcome: Effec
     act = executor(contract)
     assert act.execute() == outcome
     assert act.job == make_job()
+
+
+@pytest.mark.parametrize(
+    "state", [NotFound("none yet"), LookupFailed("no answer"), LookupUnsupported()]
+)
+def test_request_whose_effect_is_not_seen_is_ambiguous(state: LookupOutcome) -> None:
+    assert after_send(state) == Ambiguous(state.reason)
 
 
 @pytest.mark.parametrize(("left", "sent"), [(ENOUGH_TIME, True), (ENOUGH_TIME - TICK, False)])

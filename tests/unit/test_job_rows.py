@@ -15,6 +15,7 @@ from oncely.core.job_row import ENGINE_NUMBER, EventMark, EventRecord, EvidenceE
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status, WaitKind
 from oncely.core.row_items import (
+    DUE,
     deserialize_job,
     deserialize_row,
     serialize,
@@ -136,7 +137,7 @@ def test_row_attributes_match_stored_format() -> None:
 
 def test_field_without_value_has_no_attribute() -> None:
     row = serialize_job(make_job(due_at=None, owner=None))
-    assert not {"due_at", "owner", "result", "expires_at"} & row.keys()
+    assert not {"due_at", DUE, "owner", "result", "expires_at"} & row.keys()
 
 
 def test_field_at_default_has_no_attribute_except_version() -> None:

@@ -21,7 +21,7 @@ from oncely.core.effect_outcomes import (
     Succeeded,
 )
 from oncely.core.errors import UnavailableError
-from oncely.core.job_row import JobRow, is_our_write
+from oncely.core.job_row import MAX_EVIDENCE_ENTRIES, JobRow, is_our_write, operator_actor
 from oncely.core.lifecycle import Event, Status
 from oncely.core.store import JobStore
 from oncely.jobs.payment_charge import PaymentCharge
@@ -31,7 +31,7 @@ from tests.support.fakes import FakeClock, FakeNotifier
 from tests.support.in_memory_stack import InMemoryStack
 from tests.support.stored_rows import InspectableStore
 from tests.unit.decision_grid import decide_any
-from tests.unit.samples import KEY, NOW, TERMS, make_job
+from tests.unit.samples import KEY, NOW, TERMS, make_entry, make_job
 
 CHARGED = Succeeded("charged as ch_1", "pi_1", {"charge_id": "ch_1"})
 DECLINED = Declined("declined", "card_declined")
@@ -337,6 +337,18 @@ def test_write_is_ours_if_all_its_changes_stand(row: JobRow, *, arrived: bool) -
 )
 def test_note_is_ours_if_its_entry_stands(row: JobRow, *, arrived: bool) -> None:
     assert is_our_write(row, before=BEFORE, write=NOTE) is arrived
+
+
+def test_write_is_ours_although_an_older_note_was_dropped_for_a_newer_one() -> None:
+    note = make_entry(event=Event.NOTE, actor=operator_actor("ada"), reason="seen")
+    earlier = [make_entry(reason=f"{number}") for number in range(MAX_EVIDENCE_ENTRIES - 2)]
+    before = replace(BEFORE, evidence=(*earlier, note))
+    write = before.apply(Event.NOTE, now=NOW, actor="worker", reason="a late worker reports")
+
+    after = _add_note(write)
+
+    assert (note in write.evidence, note in after.evidence) == (True, False)
+    assert is_our_write(after, before=before, write=write)
 
 
 def test_version_only_write_is_ours_if_row_is_equal() -> None:
