@@ -1,6 +1,8 @@
 """An ended job is published before its row may expire, and every step is safe to repeat."""
 
 import json
+from dataclasses import replace
+from datetime import datetime, timedelta
 from threading import Barrier
 from typing import Any, cast
 
@@ -8,14 +10,22 @@ import pytest
 
 from oncely.contracts.contract import AnyContract
 from oncely.core.decide import on_late_outcome
+from oncely.core.due import hold_for_sweep
 from oncely.core.effect_outcomes import Declined
-from oncely.core.ended_jobs import MONEY_RETENTION, PROOF_RETENTION, PUBLISH_GRACE
+from oncely.core.ended_jobs import (
+    MONEY_RETENTION,
+    PROOF_RETENTION,
+    PUBLISH_GRACE,
+    awaits_publishing,
+)
 from oncely.core.errors import UnavailableError
-from oncely.core.job_row import JobRow
+from oncely.core.job_row import JobRow, operator_actor
 from oncely.core.keys import JobKey, job_key
 from oncely.core.lifecycle import Event, Status
 from oncely.core.repairs import Repair
 from oncely.core.text import format_time
+from oncely.history.lines import HistoryLine, change_line
+from oncely.history.restore import restore_row
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely.operate.repair_request import Repaired
@@ -34,6 +44,7 @@ from tests.support.stored_rows import new_account
 from tests.unit.samples import NOW, TICK
 
 KEY = "payment.charge:order_18452"
+HOUR = timedelta(hours=1)
 CONTACT_SOURCE = {"source": "hubspot", "source_id": "1", "event_id": "1"}
 CONTACT = {"job": "sync.contact", "v": 1, **CONTACT_SOURCE}
 
@@ -80,6 +91,32 @@ def test_second_end_of_a_job_is_another_event() -> None:
     second = world.job(KEY)
     assert second.ended_version == review.version + 1
     assert identity_of(first) != identity_of(second)
+
+
+def test_restored_end_keeps_the_identity_of_its_event() -> None:
+    """It was not published yet, and an operator noted something. The table was lost twice."""
+    world = world_with_finished_job(publishes=True)
+    ended = world.job(KEY)
+    noted = ended.apply(Event.NOTE, now=NOW + TICK, actor=operator_actor("ada"), reason="seen")
+
+    restored = restored_row(restored_row(noted, at=NOW + HOUR), at=NOW + 2 * HOUR)
+    held = hold_for_sweep(restored, NOW + 3 * HOUR, jitter=0)
+
+    assert awaits_publishing(held)
+    assert identity_of(restored) == identity_of(held) == identity_of(ended)
+
+
+def test_erasure_leaves_the_identity_of_an_event_in_the_history() -> None:
+    ended = replace(world_with_finished_job(publishes=True).job(KEY), erasure_requested_at=NOW)
+    assert identity_of(restored_row(ended, at=NOW + HOUR)) == identity_of(ended)
+
+
+def restored_row(row: JobRow, *, at: datetime) -> JobRow:
+    """The row as a restore writes it from the history, into a table that lost it."""
+    line = HistoryLine.from_dict(change_line(None, row, generation="t1").to_dict())
+    restored = restore_row(None, line, deployment="test", now=at)
+    assert restored is not None
+    return restored
 
 
 def identity_of(job: JobRow) -> tuple[str, int, str]:

@@ -237,7 +237,8 @@ class JobRow:
     fingerprint: str | None = None
     # What it waits for: of a ready row, or of a review that a valid message may claim.
     waits_for: WaitKind | None = None
-    since: datetime | None = None  # of that wait, or of a status that operators act on
+    # Of that wait, of a status that operators act on, or of an end that was restored.
+    since: datetime | None = None
     subject: str | None = None  # the business id that people search by
     customer_id: str | None = None
     amount: int | None = None  # in minor units of `currency`
@@ -366,7 +367,8 @@ class JobRow:
             for entry in self.evidence
             if entry.from_status != entry.to_status == self.status
         ]
-        known = self.since if self.status in LISTED else None
+        # Of a ready row, it is the time of a wait.
+        known = self.since if self.status in LISTED or self.ended else None
         return known or (moves[-1] if moves else self.updated_at)
 
     @property

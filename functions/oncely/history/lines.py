@@ -269,7 +269,9 @@ def _cause(entry: EvidenceEntry | None) -> dict[str, Any]:
 
 def _line(row: JobRow, generation: str) -> HistoryLine:
     """The line of a row's last write, without its cause."""
-    values = ((name, form, getattr(row, name)) for name, form in IMAGE.items())
+    since = None if row.status_since == row.updated_at else row.status_since
+    held = replace(row, since=since)
+    values = ((name, form, getattr(held, name)) for name, form in IMAGE.items())
     forms = ((name, form(value)) for name, form, value in values if value is not None)
     image: dict[str, Any] = {name: value for name, value in forms if value is not None}
     line = HistoryLine(
@@ -362,14 +364,19 @@ def _from_json(name: str, value: Any) -> object:  # noqa: ANN401  # JSON
 # What a line may hold of a row, and in which form. A value that does not fit the form is left out.
 IMAGE: Final[Mapping[str, Callable[[Any], object]]] = {
     **dict.fromkeys(("fence", "attempts", "key_number", "amount"), _number_or_none),
+    "ended_version": _number_or_none,  # it identifies the event of the end
     "min_engine": _engine_or_none,  # the lowest that may restore it
     **dict.fromkeys(("key_scope", "deployment", "provider", "fingerprint"), _id_or_none),
     **dict.fromkeys(("provider_ref", "currency", "customer_id", "subject"), _id_or_none),
     **dict.fromkeys(("first_sent_at", "run_at", "updated_at", "expires_at"), _time),
+    "since": _time,  # of its status, if this write has not entered it
     "closing": _closing_code,  # of a job whose next run only closes what is open
     **dict.fromkeys(("message", "result"), scalar_fields),
 }
 _OWN_FIELDS: Final = tuple(one.name for one in fields(HistoryLine) if one.name != "image")
 LINE_FIELDS: Final = (*_OWN_FIELDS, *IMAGE)
 # What an erasure leaves of a line. A field that is not listed may name a person.
-_PROOF_FIELDS: Final = {*_OWN_FIELDS, *PROOF_FIELDS, "min_engine", "first_sent_at", "closing"}
+_PROOF_FIELDS: Final = {
+    *(*_OWN_FIELDS, *PROOF_FIELDS),
+    *("min_engine", "first_sent_at", "closing", "ended_version"),
+}

@@ -64,9 +64,10 @@ def _image(line: HistoryLine, row: JobRow | None, now: datetime) -> JobRow | Non
     status = _status(line)
     if line.record is HistoryRecordType.EXPIRED or status is None:
         return None
+    held = line.row(status)
     job = replace(
-        line.row(status),
-        since=line.at,
+        held,
+        since=held.since or held.updated_at,
         evidence=row.evidence if row is not None else (),
         provider_events=_kept_events(line, row),
     )
