@@ -26,7 +26,7 @@ from oncely.reconcile.resolve_group import HandledItem, split_into_groups
 from tests.support.crash_points import CrashingPort, CrashPlan, SimulatedCrashError
 from tests.support.in_memory_stack import SETTINGS, InMemoryStack, charge_message
 from tests.support.outcomes import is_conflict, waits_for_rows
-from tests.unit.samples import make_job
+from tests.unit.samples import NOW, make_job
 
 MAX_ALERTS = SETTINGS.max_alerts_per_hour
 FLOOD = 200
@@ -190,6 +190,27 @@ def test_eleventh_summary_of_an_hour_waits_and_loses_no_job() -> None:
     sweep(world)
     assert len(world.alerts.sent) == MAX_SUMMARIES + 1
     assert {row.due_at for row in world.store.jobs.values()} == {None}
+
+
+def test_review_that_waits_for_a_summary_keeps_its_version() -> None:
+    """Operators repair the version that they saw, and a bulk run takes minutes."""
+    world = InMemoryStack()
+    world.max_alerts_per_hour = 0
+    for number in range(MAX_SUMMARIES + 1):
+        world.run_to_review(f"{number}")
+        world.clock.time += SWEEP_HOLD
+        sweep(world)
+    (waiting,) = (row for row in world.store.jobs.values() if row.due_at is not None)
+    assert waiting.due_at == NOW + SWEEP_HOLD + ALERT_WINDOW
+
+    while world.clock.time + SWEEP_HOLD < waiting.due_at:
+        world.clock.time += SWEEP_HOLD
+        assert sweep(world) == []
+
+    assert world.store.jobs[waiting.job_key] == waiting
+    world.clock.time = waiting.due_at
+    assert [one.alert_delivery for one in sweep(world)] == [AlertDelivery.DELIVERED]
+    assert world.alerts.sent[-1].names == (waiting.job_key,)
 
 
 def test_review_of_this_sweep_is_in_summary_of_the_next() -> None:

@@ -149,10 +149,13 @@ class BudgetedNotifier:
         """Send or count an alert without a review. Returns False if it cannot be delivered now."""
         if alert.kind is not None and alert.once:
             return self._notify_once(alert, alert.kind)
-        return not self.send(alert).has_failed
+        delivery, _ = self.send(alert)
+        return not delivery.has_failed
 
-    def send(self, alert: Alert) -> AlertDelivery:
+    def send(self, alert: Alert) -> tuple[AlertDelivery, datetime | None]:
         """Send an alert, unless the budget of its kind is used up: then it is only counted.
+
+        Returns the result, and until when the budget is used up.
 
         The last alert of a window says that the next ones are not sent, and the first one of the
         next window how many those were.
@@ -162,10 +165,10 @@ class BudgetedNotifier:
             limit = MAX_SUMMARIES if kind.cause is AlertCause.SUMMARY else self.max_alerts
             counted = _fail_open(lambda: self.budget.count(kind, now=now))
             if counted is not None and counted.number > limit:
-                return AlertDelivery.OVER_BUDGET
+                return AlertDelivery.OVER_BUDGET, counted.until
             if counted is not None:
                 alert = alert_texts.with_budget(alert, kind, counted, limit=limit)
-        return AlertDelivery.DELIVERED if self.channel(alert) else AlertDelivery.FAILED
+        return AlertDelivery.DELIVERED if self.channel(alert) else AlertDelivery.FAILED, None
 
     def _notify_once(self, alert: Alert, kind: AlertKind) -> bool:
         """Reserve the alert before sending it. A crash leaves a reservation that ends soon."""
@@ -176,7 +179,8 @@ class BudgetedNotifier:
         if held_until is not None:
             # A short hold is a reservation, whose holder may fail to send the alert.
             return held_until > until
-        delivered = not self.send(alert).has_failed
+        delivery, _ = self.send(alert)
+        delivered = not delivery.has_failed
         kept_until = now + ALERT_ONCE_FOR if delivered else now
         # If this fails, the alert may be repeated after the reservation.
         _fail_open(lambda: self.budget.keep(kind, job, until=kept_until))

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from oncely.alerts import alert_texts
@@ -11,6 +11,7 @@ from oncely.alerts.budgeted_notifier import BudgetedNotifier
 from oncely.core.due import (
     SweepStep,
     alert_reservation_valid,
+    hold_alert,
     hold_for_sweep,
     mark_alerted,
     sweep_step,
@@ -66,15 +67,24 @@ class ReviewAlerter:
             return AlertDelivery.NOT_DUE  # delayed: another process may have reserved it by now
         can_look_up = self.can_look_up(review.job_type)
         alert = alert_texts.review_alert(review, stack=self.stack, can_look_up=can_look_up)
-        return self._send([review], alert)
+        delivery, _ = self._send([review], alert)
+        return delivery
 
     def summarize(self, reviews: Sequence[JobRow]) -> AlertDelivery:
-        """Send one alert for jobs whose rows we reserved. Until it is delivered, they stay due."""
+        """Send one alert for jobs whose rows we reserved. Until it is delivered, they stay due.
+
+        Over budget, they are due when the next summary may be sent.
+        """
         now = self.clock.now()
         held = [review for review in reviews if alert_reservation_valid(review, now)]
         if not held:
             return AlertDelivery.NOT_DUE
-        return self._send(held, alert_texts.summary_alert(held, stack=self.stack))
+        delivery, until = self._send(held, alert_texts.summary_alert(held, stack=self.stack))
+        if until is not None:
+            for review in held:
+                # If this fails, it is due again when the reservation ends.
+                self.store.swap(review, hold_alert(review, until))
+        return delivery
 
     def alert_orphaned_outcome(self, key: JobKey, outcome: str) -> bool:
         """Alert about an outcome whose row is gone. Nothing retries this alert."""
@@ -100,12 +110,14 @@ class ReviewAlerter:
         """Send one alert for the dead letters of a batch."""
         return self.notifier().notify(alert_texts.dead_letter_alert(entries, stack=self.stack))
 
-    def _send(self, reviews: Sequence[JobRow], alert: Alert) -> AlertDelivery:
-        delivery = self.notifier().send(alert)
+    def _send(
+        self, reviews: Sequence[JobRow], alert: Alert
+    ) -> tuple[AlertDelivery, datetime | None]:
+        delivery, until = self.notifier().send(alert)
         if delivery is AlertDelivery.DELIVERED:
             for review in reviews:
                 self._record(review)
-        return delivery
+        return delivery, until
 
     def _record(self, review: JobRow) -> None:
         """Clear the due time. Evidence added since then stays."""

@@ -109,6 +109,11 @@ def alert_reservation_valid(row: JobRow, now: datetime) -> bool:
     return row.due_at is not None and now + ALERT_TIMEOUT <= row.due_at
 
 
+def hold_alert(review: JobRow, until: datetime) -> JobRow:
+    """Let a review wait for its alert, so that its version stays as operators see it."""
+    return replace(review, version=review.version + 1, due_at=until)
+
+
 def mark_alerted() -> Decision:
     """An alert or a summary was sent: nothing is due until an operator decides."""
     return Decision(event=Event.ALERT, reason="alert sent", changes={"due_at": None})
