@@ -1,5 +1,6 @@
 """While a provider does not respond: nothing is spent, written or escalated, and all continues."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -7,17 +8,21 @@ import pytest
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Status
 from oncely.core.profiles import EndpointGroup
+from oncely.core.repairs import Repair
 from oncely.gates.gate import (
     FIRST_PROBE_AFTER,
+    Gate,
     GateState,
     gate_name,
     open_circuit,
 )
+from oncely.operate.repair_request import ProviderUnavailable, Repaired
 from oncely.reconcile.find_due_work import SweepRequest
 from oncely.reconcile.reconciler import HELD
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.outcomes import is_finished, is_held
 from tests.support.provider_fault import ProviderFault
+from tests.support.repairs import is_unchanged, repair_job, world_with_unknown_job
 from tests.support.worker import BatchHarness, make_delivery
 
 KEY = JobKey("payment.charge:order_18452")
@@ -103,3 +108,33 @@ def test_job_of_another_provider_runs(world: InMemoryStack) -> None:
     held, passed = (world.run(charge_message(order)) for order in ("18452", "7"))
     assert is_held(held)
     assert not is_held(passed)
+
+
+@pytest.mark.parametrize("status", [Status.STARTED, Status.UNKNOWN, Status.NEEDS_REVIEW])
+def test_operator_reads_that_the_provider_may_not_be_asked_now(status: Status) -> None:
+    world = world_with_unknown_job()
+    world.store.jobs[KEY] = replace(world.job(KEY), status=status)
+    open_circuits(world)
+    before = world.job(KEY)
+
+    outcome = repair_job(world, Repair.LOOK_UP)
+
+    assert isinstance(outcome, ProviderUnavailable)
+    assert outcome.reason.startswith("stripe has not responded since")
+    assert outcome.reason.endswith("nothing was changed: try again")
+    assert is_unchanged(world, before)
+
+
+def test_lookup_of_an_operator_takes_one_slot(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = world_with_unknown_job()
+    gates: list[str] = []
+    take_slot = Gate.take_slot
+
+    def counted(gate: Gate, name: str, *rest: object) -> object:
+        gates.append(name)
+        return take_slot(gate, name, *rest)  # type: ignore[arg-type]  # as the gate passes them
+
+    monkeypatch.setattr(Gate, "take_slot", counted)
+
+    assert isinstance(repair_job(world, Repair.LOOK_UP), Repaired)
+    assert gates == ["stripe:lookups"]

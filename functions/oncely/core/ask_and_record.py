@@ -178,6 +178,7 @@ class Question:
     deadline: datetime | None = None  # until then it may wait for its slot
     reported: ReportedState | None = None  # by the event that asks
     note: str = ""  # why an operator asks: the evidence shows it with any answer
+    has_slot: bool = False  # the caller has passed the gate
 
 
 @dataclass(frozen=True)
@@ -209,7 +210,7 @@ class Inquirer:
         if row.unresolved and elsewhere:
             return Asked(self.writer.write(row, only_for(row, elsewhere), contract=contract))
         # A provider that cannot be asked has no pace: its events are read.
-        asks = row.unresolved or contract.policy.can_look_up
+        asks = (row.unresolved or contract.policy.can_look_up) and not question.has_slot
         group, deadline = EndpointGroup.LOOKUPS, question.deadline
         if asks and (hold := self.gate.enter(contract, group, deadline=deadline)):
             return hold

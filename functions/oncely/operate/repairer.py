@@ -41,7 +41,7 @@ from oncely.core.job_type import (
 )
 from oncely.core.keys import fingerprint, is_job_key, job_type_of
 from oncely.core.lifecycle import Event
-from oncely.core.profiles import RetrySafety
+from oncely.core.profiles import EndpointGroup, RetrySafety
 from oncely.core.repairs import (
     Repair,
     RepairOption,
@@ -611,10 +611,13 @@ class RepairRun(ProviderRun):
                 assert_never(unreachable)
 
     def _resolve(self, row: JobRow) -> RepairOutcome:
+        # Before the note: if the provider may not be asked now, nothing is written.
+        if hold := self.app.reconciler.gate.enter(self.contract, EndpointGroup.LOOKUPS):
+            return _not_asked(hold)
         noted = self.writer.write(row, note(f"looked up: {self.request.reason}"))
         if not isinstance(noted, Repaired):
             return noted
-        reconciler = replace(self.app.reconciler, actor=self.writer.actor)
+        reconciler = replace(self.app.reconciler, actor=self.writer.actor, has_slot=True)
         done = reconciler.resolve_row(
             noted.after, self.table, on_demand=True, dry_run=self.request.dry_run
         )
@@ -639,7 +642,7 @@ class RepairRun(ProviderRun):
         inquirer = reconciler.inquirer(dry_run=self.request.dry_run)
         asked = inquirer.ask_and_record(row, question)
         if isinstance(asked, Hold):
-            return ProviderUnavailable(f"{asked.reason}; nothing was changed: try again")
+            return _not_asked(asked)
         if asked.lookup is not None and (refusal := self.check_lookup(asked.lookup)):
             return refusal
         if asked.lookup is None or asked.result.job is None:
@@ -895,6 +898,10 @@ def _check_allowed(option: RepairOption, request: RepairRequest) -> NotAllowed |
     if option.needs_time and request.run_at is None:
         return NotAllowed("a time is required, such as 2026-12-07T09:00:00Z")
     return None
+
+
+def _not_asked(hold: Hold) -> ProviderUnavailable:
+    return ProviderUnavailable(f"{hold.reason}; nothing was changed: try again")
 
 
 def _short_label(outcome: LookupOutcome) -> str:

@@ -88,6 +88,7 @@ class Reconciler:
     guard: TableGuard
     gate: Gate
     actor: str = ACTOR  # or the operator who requested this job
+    has_slot: bool = False  # the caller has passed the gate of its provider
 
     def resolve(
         self,
@@ -300,6 +301,7 @@ class _JobResolution:
             message=self.message,
             table=self.table,
             deadline=self.deadline,
+            has_slot=self.reconciler.has_slot,
         )
         asked = self.reconciler.inquirer(dry_run=self.dry_run).ask_and_record(row, question)
         if isinstance(asked, Hold):
