@@ -2,16 +2,18 @@
 
 import json
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from oncely.core.lifecycle import Status
+from oncely.core.lifecycle import Event, Status
 from oncely.core.repairs import Repair
 from oncely.handlers import repair_jobs
 from oncely.handlers.telemetry import telemetry
-from oncely.operate.bulk_repairer import BulkOutcome
+from oncely.operate.bulk_repairer import BulkOutcome, SelectedJob
 from tests.support.in_memory_stack import InMemoryStack, charge_message
+from tests.support.repairs import repair_job
 from tests.unit.test_access_log import DIGEST, Lines, Page
 from tests.unit.test_bulk import cancelled, declined, key, perform, start
 
@@ -154,3 +156,30 @@ def test_request_to_cancel_is_confirmed_by_the_other_operator() -> None:
     assert cancelled(world) == [Status.CANCELLED] * 2
     again = world.app().bulk_repairer.perform(run, actor="bo", identity="bo")
     assert {one.outcome for one in again} == {BulkOutcome.DONE_BEFORE}
+
+
+def test_continued_run_confirms_nothing_that_was_added_to_its_request() -> None:
+    """Who continues a run has read the run, and no row: here a warning, and another's request."""
+    world = InMemoryStack()
+    for number in range(3):
+        world.enqueuer().enqueue(charge_message(str(number)))
+    world.second_operator_above = "eur:1"
+    run = start(world, Repair.CANCEL)
+    assert perform(world, run) == {BulkOutcome.REQUESTED: 3}
+    warned, withdrawn = world.job(key(0)), world.job(key(1))
+    warning = warned.apply(Event.NOTE, now=warned.updated_at, actor="eve", reason="keep it")
+    world.store.swap(warned, warning)
+    voided = replace(withdrawn, pending_repair=None, version=withdrawn.version + 1)
+    world.store.swap(withdrawn, voided)
+    repair_job(world, Repair.CANCEL, key=key(1), actor="dora")
+
+    found = world.app().bulk_repairer.perform(run, actor="bo", identity="bo")
+
+    assert {one.key: one.outcome for one in found} == {
+        **dict.fromkeys((key(0), key(1)), BulkOutcome.CHANGED),
+        key(2): BulkOutcome.DONE,
+    }
+    jobs = tuple(SelectedJob(one, world.job(one).version) for one in (key(0), key(1)))
+    again = replace(run, run_id="another", jobs=jobs)
+    confirm = world.app().bulk_repairer.perform(again, actor="bo", identity="bo")
+    assert {one.outcome for one in confirm} == {BulkOutcome.DONE}, "in the version that bo selected"

@@ -149,6 +149,7 @@ def _key(run_id: str) -> str:
 EXAMPLES: Final = 5
 # Operators select these by hand, on a few pages of a list. For more, they use filters.
 MAX_CHOSEN_JOBS: Final = 500
+_CHANGED_SINCE_REQUEST: Final = "it changed since it was requested: select it again to confirm it"
 _CHANGED_SINCE: Final = "it changed since you saw it: reload the list"
 
 
@@ -291,6 +292,9 @@ class BulkRepairer:
             return BulkResult(request.key, BulkOutcome.CHANGED, f"it is {row.status} now")
         if not self._is_half_done(row, run.repair):
             return BulkResult(request.key, BulkOutcome.DONE_BEFORE)
+        # Who continues a run has read the run, and not what was added to its request since.
+        if row.pending_repair is not None and row.version != request.version + 1:
+            return BulkResult(request.key, BulkOutcome.CHANGED, _CHANGED_SINCE_REQUEST)
         return self._result(request.key, self._repair_once(replace(request, version=row.version)))
 
     def _is_half_done(self, row: JobRow, repair: Repair) -> bool:

@@ -79,7 +79,7 @@ class PendingRepair:
     def from_row(cls, job: JobRow, now: datetime) -> Self | None:
         """The request that is still valid. Returns None if there is none.
 
-        An event or a note leaves it valid: the operator who confirms it has read the newest row.
+        An event or a note leaves it valid: the operator who confirms it names the newest version.
         """
         held = job.pending_repair
         try:
