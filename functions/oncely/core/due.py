@@ -89,6 +89,23 @@ def sweep_step(row: JobRow, now: datetime, *, on_demand: bool = False) -> SweepS
             assert_never(unreachable)
 
 
+def is_due_too_late(row: JobRow, schedule_limit: timedelta, now: datetime) -> bool:
+    """Whether no message is underway, and the row does not send one when the job may run.
+
+    Whoever may insert a row may insert any due time. Another producer's clock may be ahead.
+    """
+    return row.due_at is None or row.due_at > row.runs_at(now, schedule_limit) + 2 * MESSAGE_GRACE
+
+
+def will_start(row: JobRow, *, until: datetime, schedule_limit: timedelta, now: datetime) -> bool:
+    """Whether a job has not started, and will: when it may run, or until the given time."""
+    if row.was_claimed or row.due_at is None:
+        return False
+    # Only our functions write what a job waits for, however long.
+    is_kept = row.waits_for is not None or row.due_at <= until
+    return is_kept or not is_due_too_late(row, schedule_limit, now)
+
+
 def hold_for_sweep(row: JobRow, now: datetime, *, jitter: float) -> JobRow:
     """Move the due time, so that one sweep has the row to itself for a while.
 

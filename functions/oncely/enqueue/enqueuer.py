@@ -12,6 +12,7 @@ from oncely.contracts.contract import AnyContract
 from oncely.contracts.message import Message, encode_message
 from oncely.contracts.registry import ContractRegistry
 from oncely.core.decide import MESSAGE_GRACE
+from oncely.core.due import is_due_too_late, will_start
 from oncely.core.effect_outcomes import Json
 from oncely.core.ended_jobs import holds_only_proof
 from oncely.core.errors import NotConfiguredError, UnavailableError
@@ -145,17 +146,9 @@ class _PendingEnqueue:
             return True
         second = self.message.to_dict()
         if self.row.takes_other_message:
-            return second != self.row.message or self._is_due_too_late
+            limit = self.contract.effective_schedule_limit()
+            return second != self.row.message or is_due_too_late(self.row, limit, self.now)
         return bool(second.keys() - known_values(self.row)) and self.conflict is None
-
-    @property
-    def _is_due_too_late(self) -> bool:
-        """Whether no message is underway, and the row does not send one when the job may run.
-
-        Whoever may insert a row may insert any due time. Another producer's clock may be ahead.
-        """
-        runs_at = self.row.runs_at(self.now, self.contract.effective_schedule_limit())
-        return self.row.due_at is None or self.row.due_at > runs_at + 2 * MESSAGE_GRACE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -336,7 +329,10 @@ class Enqueuer:
             match self.inserter.insert_unique(job, window, replacing=previous_holder):
                 case WindowTaken(holder=holder):
                     row = own_row(self.store, holder)
-                    if row is not None and _holds_window(row, window, schedule_limit):
+                    # Somebody may have inserted both, the job and the window that names it.
+                    if row is not None and will_start(
+                        row, until=window.until, schedule_limit=schedule_limit, now=window.now
+                    ):
                         return AlreadyExists(row)
                     previous_holder = holder
                 case found:
@@ -360,12 +356,3 @@ class Enqueuer:
             for index, sent in zip(indexes, accepted, strict=True):
                 results[index] = replace(results[index], sent=sent)
         return results
-
-
-def _holds_window(row: JobRow, window: UniqueWindow, schedule_limit: timedelta) -> bool:
-    """Whether the job of a window has not started, and will: somebody may have inserted both."""
-    if row.was_claimed or row.due_at is None:
-        return False
-    # Only our functions write what a job waits for, however long.
-    sends_by = max(window.until, row.runs_at(window.now, schedule_limit) + 2 * MESSAGE_GRACE)
-    return row.waits_for is not None or row.due_at <= sends_by
