@@ -369,7 +369,7 @@ IMAGE: Final[Mapping[str, Callable[[Any], object]]] = {
     **dict.fromkeys(("key_scope", "deployment", "provider", "fingerprint"), _id_or_none),
     **dict.fromkeys(("provider_ref", "currency", "customer_id", "subject"), _id_or_none),
     **dict.fromkeys(("first_sent_at", "run_at", "updated_at", "expires_at"), _time),
-    "since": _time,  # of its status, if this write has not entered it
+    "since": _time,  # of its status, if an earlier write set it
     "closing": _closing_code,  # of a job whose next run only closes what is open
     **dict.fromkeys(("message", "result"), scalar_fields),
 }
