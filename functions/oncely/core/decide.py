@@ -223,7 +223,6 @@ def on_not_there_yet(
         WaitKind.BUSINESS_ROW,
         # The message comes back once. After that, the row resends it.
         redeliver_at=None if is_repeated else now + FIRST_WAIT,
-        **exclude_from_age(row, wait, now),
     )
 
 
@@ -258,7 +257,6 @@ def on_unusable_secret(
         WaitKind.SECRET,
         redeliver_at=now + delay,
         unreachable=times,
-        **exclude_from_age(row, delay, now),
     )
 
 
@@ -283,8 +281,12 @@ def escalate_refused(row: JobRow, reason: str) -> Decision:
 
 
 def exclude_from_age(job: JobRow, wait: timedelta, now: datetime) -> dict[str, object]:
-    """Return the field of a wait for a provider or business rows, which does not count as age."""
-    return {"age_from": job.age_starts_at(now) + wait}
+    """Return the field of a wait that a provider asks for, which does not count as age.
+
+    The next run or answer cannot tell how long it waited. However often the wait is repeated, the
+    age starts at its end at the latest.
+    """
+    return {"age_from": min(job.age_starts_at(now), now) + wait}
 
 
 def backoff(first: timedelta, times: int, *, jitter: float, max_delay: timedelta) -> timedelta:

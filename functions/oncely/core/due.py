@@ -173,8 +173,11 @@ def resend(job: JobRow, policy: RetryPolicy, now: datetime) -> Decision:
     """Resend the message of a ready row, or escalate if the job is too old."""
     if reason := job.past_max_age(policy.limits.max_age, now):
         return escalate(f"{reason}; the last error was: {job.last_error or 'none'}")
+    # No worker took the last one either, so it is not what the row waits for that holds the job.
+    is_lost = not job.ages and job.evidence[-1:] and job.evidence[-1].event is Event.RESEND
+    ended = {"waits_for": None} if is_lost else {}
     return Decision(
         event=Event.RESEND,
         reason="the message was lost or is due: resent",
-        changes={"due_at": now + MESSAGE_GRACE},
+        changes={"due_at": now + MESSAGE_GRACE, **ended},
     )

@@ -13,6 +13,7 @@ from oncely.core.lifecycle import (
     ENDED,
     LISTED,
     NO_ROW,
+    NOT_AGE,
     TRANSITIONS,
     UNRESOLVED,
     Event,
@@ -333,9 +334,15 @@ class JobRow:
         """When it could first run: no wait moves this."""
         return self._not_before_run_at(self.created_at, now)
 
+    @property
+    def ages(self) -> bool:
+        """Whether the time since its last write is age: it does not wait for what is not."""
+        return self.waits_for not in NOT_AGE
+
     def age_starts_at(self, now: datetime) -> datetime:
-        """The start of its age."""
-        return self._not_before_run_at(self.age_from or self.created_at, now)
+        """The start of its age, which a wait moves as it passes, and never beyond now."""
+        start = self._not_before_run_at(self.age_from or self.created_at, now)
+        return start if self.ages else max(start, min(start + (now - self.updated_at), now))
 
     def _not_before_run_at(self, at: datetime, now: datetime) -> datetime:
         """The time, or the run time if that has come and is later.
@@ -425,7 +432,9 @@ class JobRow:
         status = next_status(self.status, event)
         entry = EvidenceEntry.of_step(self.status, event, at=now, actor=actor, reason=reason)
         same_wait = self.waits_for if status is self.status else None
-        changes = {"waits_for": same_wait, **changes}
+        # A claim is one update without a read: what passed since the write before it is age.
+        waited = {} if self.ages else {"age_from": self.age_starts_at(now)}
+        changes = {"waits_for": same_wait, **waited, **changes}
         changed = {
             "status": status,
             "version": self.version + 1,
@@ -521,7 +530,8 @@ def is_our_write(row: JobRow, *, before: JobRow, write: JobRow) -> bool:
     # two operators may decide the same, and only one of them wrote it.
     if not all(entry in row.evidence for entry in write.evidence[-1:]):
         return False
-    bookkeeping = {"version", "updated_at", "evidence"}
+    # Each write of a row that waits moves the start of its age.
+    bookkeeping = {"version", "updated_at", "evidence", "age_from"}
     changed = {
         name
         for name in write.__dataclass_fields__

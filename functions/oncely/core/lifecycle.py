@@ -113,6 +113,10 @@ class WaitKind(StrEnum):
     NEXT_PART = "next_part"  # a long job made progress, and a new message continues it
 
 
+# The time in which a ready row waits for one of these is not age: the job is not what is wrong.
+# The age begins at a run time anyway, a dead letter counts towards its limits, and a review that
+# waits for a message restarts the age when it is claimed.
+NOT_AGE: Final = (WaitKind.BUSINESS_ROW, WaitKind.GATE, WaitKind.SECRET)
 # A valid message claims a job that waits for one of these.
 AWAITS_MESSAGE: Final = (WaitKind.BUSINESS_ROW, WaitKind.MESSAGE)
 NO_ROW: Final = None
