@@ -9,20 +9,28 @@ import pytest
 
 from oncely.core.decide import MESSAGE_GRACE
 from oncely.core.effect_outcomes import (
+    Ambiguous,
+    BusinessWrite,
     EffectOutcome,
+    LookupFailed,
     LookupOutcome,
     NotSent,
     Pending,
+    Succeeded,
 )
 from oncely.core.errors import NotConfiguredError
 from oncely.core.job_row import JobRow, is_our_write
 from oncely.core.lifecycle import Event, Status, WaitKind
 from oncely.core.run_job import JobRunner
-from oncely.core.surroundings import Hold
+from oncely.core.surroundings import Hold, exclude_holds
 from oncely.gates.gate import Gate, PauseAction
+from oncely.jobs.payment_charge import PaymentCharge
 from tests.support.in_memory_stack import InMemoryStack, charge_message
-from tests.support.outcomes import is_finished
+from tests.support.outcomes import is_finished, is_held, is_retried
+from tests.support.provider_fault import ProviderFault
 from tests.unit.decision_grid import decide_any
+from tests.unit.errand_contract import KEY as ERRAND
+from tests.unit.errand_contract import MESSAGE, errand_type
 from tests.unit.samples import KEY, NOW, TERMS, make_job
 
 DAY = timedelta(days=1)
@@ -137,6 +145,87 @@ def test_repeated_promise_is_excluded_once(
 
 
 @pytest.mark.parametrize("is_parked", [True, False], ids=["in its row", "in its queue"])
+def test_pause_is_not_age_after_a_wait_that_the_provider_asks_for(
+    world: InMemoryStack, monkeypatch: pytest.MonkeyPatch, *, is_parked: bool
+) -> None:
+    """Two days of pause, then a day of the provider: the job has done nothing wrong."""
+    world.enqueuer().enqueue(charge_message())
+    body = world.outbox.sent.pop()
+    if is_parked:
+        switch(world, PauseAction.PAUSE, "payment.charge")
+        assert is_held(world.run(body))
+    pause_for(world, 2 * DAY)
+    if is_parked:
+        world.reconcile(KEY)
+        body = world.outbox.sent.pop()
+    with monkeypatch.context() as limited:
+        limited.setattr(PaymentCharge, "prepare", lambda *_: NotSent("429", retry_after=DAY))
+        assert is_retried(world.run(body))
+    world.clock.time = world.job(KEY).due_at or NOW
+
+    world.reconcile(KEY)
+
+    assert world.job(KEY).status is Status.READY, world.job(KEY).last_error
+    assert is_finished(world.run(world.outbox.sent.pop()))
+
+
+def test_pause_of_a_row_that_waits_is_counted_once(world: InMemoryStack) -> None:
+    """Ten hours of age, two days of pause, and fifteen hours: it is too old at the next sweep."""
+    world.enqueuer().enqueue(charge_message())
+    body = world.outbox.sent.pop()
+    world.clock.advance(hours=10)
+    world.store.jobs[KEY] = replace(world.job(KEY), due_at=world.clock.now() + HOUR)
+    switch(world, PauseAction.PAUSE, "payment.charge")
+    assert is_held(world.run(body))
+    pause_for(world, 2 * DAY)
+    now = world.clock.now()
+
+    aged = exclude_holds(world.job(KEY), PaymentCharge(world.dependencies), world.gate, now)
+
+    assert aged.age_starts_at(now) == now - 10 * HOUR
+
+
+def test_pause_is_not_age_of_an_unknown_job() -> None:
+    errand = errand_type(acts=lambda _: Ambiguous("timeout"), asks=lambda _: LookupFailed("down"))
+    world = InMemoryStack(contracts=(errand,))
+    world.run(MESSAGE.to_dict())
+    pause_for(world, 30 * HOUR, "errand.run")
+
+    world.reconcile(ERRAND)
+    assert world.job(ERRAND).status is Status.UNKNOWN
+    world.clock.time += LIMIT
+    world.reconcile(ERRAND)
+    assert world.job(ERRAND).status is Status.NEEDS_REVIEW
+
+
+def test_pause_is_not_age_of_a_job_that_finds_its_order_paid(world: InMemoryStack) -> None:
+    world.enqueuer().enqueue(charge_message())
+    pause_for(world, 30 * HOUR)
+    world.add_order(status="paid", charge_id="ch_1")
+    world.payments.fail_next("list", ProviderFault.TIMEOUT_BEFORE)
+
+    assert is_retried(world.run(charge_message()))
+
+
+def test_pause_is_not_age_of_an_effect_whose_rows_change() -> None:
+    taken = BusinessWrite(table="orders", key={"order_id": "7"}, set={"status": "run"})
+
+    def write(*_: object) -> tuple[BusinessWrite, ...]:
+        return (taken,)
+
+    errand = errand_type(acts=lambda _: Ambiguous("timeout"), asks=lambda _: Succeeded("run"))
+    errand.policy = replace(errand.policy, tolerates_row_changes=True)
+    changing = type("Changing", (errand,), {"on_success": write})
+    world = InMemoryStack(contracts=(changing,))
+    world.run(MESSAGE.to_dict())
+    pause_for(world, 30 * HOUR, "errand.run")
+
+    world.reconcile(ERRAND)
+
+    job = world.job(ERRAND)
+    assert (job.status, "business rows changed" in (job.last_error or "")) == (Status.UNKNOWN, True)
+
+
 def age_limit_is_reached(world: InMemoryStack, *, within: timedelta) -> bool:
     """Sweep each minute, while every message is lost."""
     ends = world.clock.now() + within

@@ -36,7 +36,7 @@ from oncely.core.keys import fingerprint
 from oncely.core.lifecycle import Event
 from oncely.core.profiles import EndpointGroup, RetrySafety
 from oncely.core.schedule import Clock
-from oncely.core.surroundings import Hold, JobGate
+from oncely.core.surroundings import Hold, JobGate, exclude_holds
 from oncely.core.table_guard import TableOpen, may_have_lost_history, may_lack_reference
 
 
@@ -241,10 +241,11 @@ class Inquirer:
                 voids = {"pending_repair": None} if question.note else {}
                 return late and replace(late, changes={**late.changes, **voids})
             key_scope, outcome = with_key_scope(contract, answer)
+            aged = exclude_holds(newer, contract, self.gate, asked_at)
             decision = decide_lookup(
                 # The row may have lost fields in a restore, such as its provider reference.
-                replace(newer, **lookup.restored_fields),  # type: ignore[arg-type]  # fields by name
-                self.gate.policy_for(newer, contract),
+                replace(aged, **lookup.restored_fields),  # type: ignore[arg-type]  # fields by name
+                contract.policy,
                 outcome,
                 now=asked_at,
                 key_scope=key_scope,

@@ -42,7 +42,7 @@ from oncely.core.lifecycle import ENDING, Event
 from oncely.core.profiles import COMMIT_BUDGET, RetrySafety
 from oncely.core.schedule import Clock
 from oncely.core.store import BusinessWriteConflict, JobStore, Swapped, SwapResult, VersionConflict
-from oncely.core.surroundings import Alerter, JobGate
+from oncely.core.surroundings import Alerter, JobGate, exclude_holds
 
 _Outcome = TypeVar("_Outcome")
 _OTHER_OWNER: Final = "the job has another owner"
@@ -90,6 +90,7 @@ class DecisionWriter:
     actor: str
     alerter: Alerter | None = None
     row_retention: timedelta | None = None  # of the stage, for natural effects
+    gate: JobGate | None = None  # of a run or a lookup
     # Of a dry run: nothing is written, and business writes are compared with these rows.
     dry_run_reader: ReadBusinessRow | None = None
 
@@ -143,12 +144,14 @@ class DecisionWriter:
         swapped = self._swap(job, after, business_writes(decision.event, after))
         if not isinstance(swapped, BusinessWriteConflict):
             return decision, swapped
+        now = self.clock.now()
+        aged = exclude_holds(job, contract, self.gate, now) if self.gate and contract else job
         decision = on_business_conflict(
-            job,
+            aged,
             None if contract is None else contract.policy,
             decision,
             reason=swapped.reason,
-            now=self.clock.now(),
+            now=now,
             is_permanent=swapped.is_permanent,
         )
         swapped = self._swap(job, self.row_after(decision, job, contract), ())

@@ -1,6 +1,6 @@
 """Decides the next transition of a job from the outcome of its effect or lookup."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from types import MappingProxyType
@@ -572,12 +572,8 @@ def guard_before_effect(
     claim: Claim,
     *,
     now: datetime,
-    held_time: Callable[[], timedelta] = timedelta,
 ) -> Decision | None:
-    """Why the owner must not perform the effect. Returns None if it may.
-
-    `held_time` is how long the gate held the job, which does not count as age.
-    """
+    """Why the owner must not perform the effect. Returns None if it may."""
     if escalation := escalate_if_other_deployment(job, policy, claim.deployment):
         return escalation
     if job.provider != claim.provider:
@@ -588,8 +584,7 @@ def guard_before_effect(
     # This claim is already counted, so the last allowed attempt is `attempts`, not one less.
     if job.attempts > policy.limits.max_attempts:
         return escalate(f"{policy.limits.max_attempts} attempts were made without an outcome")
-    max_age = policy.limits.max_age
-    if job.past_max_age(max_age, now) and (reason := job.past_max_age(max_age + held_time(), now)):
+    if reason := job.past_max_age(policy.limits.max_age, now):
         return escalate(reason)
     if job.closing is not None:
         return None  # closing is safe to repeat, and needs no key

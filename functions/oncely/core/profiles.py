@@ -1,7 +1,7 @@
 """What decisions depend on: retry safety, the provider's profile with its rates, and limits."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 from typing import Final
@@ -93,10 +93,6 @@ class RetryPolicy:
     may_fail_later: bool = False
     # What is prepared stays open at the provider until it is closed; only then may the job fail.
     leaves_open: bool = False
-
-    def with_more_age(self, held: timedelta) -> "RetryPolicy":
-        """The policy of a job that was on hold for this time, which does not count as age."""
-        return replace(self, limits=replace(self.limits, max_age=self.limits.max_age + held))
 
     @property
     def can_look_up(self) -> bool:

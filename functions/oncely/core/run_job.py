@@ -89,7 +89,7 @@ from oncely.core.store import (
     PrerequisiteNotMet,
     Swapped,
 )
-from oncely.core.surroundings import Alerter, Hold, JobGate
+from oncely.core.surroundings import Alerter, Hold, JobGate, exclude_holds
 from oncely.core.table_guard import TableBlocked, TableGuard, TableOpen, may_lack_reference
 
 _LOST_UPDATE: Final = "its row changed just now"
@@ -325,7 +325,9 @@ class _Run:
         now, max_age = self.runner.clock.now(), self.contract.policy.limits.max_age
 
         def decide_on(row: JobRow) -> Decision:
-            if isinstance(outcome, NotSent) and (reason := row.past_max_age(max_age, now)):
+            if isinstance(outcome, NotSent) and (
+                reason := self._aged(row, now).past_max_age(max_age, now)
+            ):
                 return escalate(f"{reason}; {outcome.reason}")
             return self._decide(row, outcome)
 
@@ -360,8 +362,8 @@ class _Run:
         )
 
     def _guard(self, job: JobRow, claim: Claim) -> Decision | None:
-        now, held = self.runner.clock.now(), partial(self.runner.gate.held_time, job, self.contract)
-        return guard_before_effect(job, self.contract.policy, claim, now=now, held_time=held)
+        now = self.runner.clock.now()
+        return guard_before_effect(self._aged(job, now), self.contract.policy, claim, now=now)
 
     def _refused(self, job: JobRow, claim: Claim) -> RunOutcome | None:
         """Write why the owner must not perform the effect. Returns None if it may."""
@@ -391,7 +393,11 @@ class _Run:
 
     def _decide(self, job: JobRow, outcome: EffectOutcome) -> Decision:
         now, jitter = self.runner.clock.now(), self.runner.jitter()
-        return decide_effect(job, self.contract.policy, outcome, now=now, jitter=jitter)
+        aged = self._aged(job, now)
+        return decide_effect(aged, self.contract.policy, outcome, now=now, jitter=jitter)
+
+    def _aged(self, job: JobRow, now: datetime) -> JobRow:
+        return exclude_holds(job, self.contract, self.runner.gate, now)
 
     def _write_decision(
         self,
@@ -421,6 +427,7 @@ class _Run:
             actor=ACTOR,
             alerter=runner.alerter,
             row_retention=runner.row_retention,
+            gate=runner.gate,
         )
 
     def _on_claim_failed(self, row: JobRow, claim: Claim | None, now: datetime) -> RunOutcome:

@@ -3,13 +3,13 @@
 Neither writes a job row or calls an effect, so neither can break what the core promises.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Protocol, TypeAlias
 
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
-from oncely.core.profiles import EndpointGroup, RetryPolicy
+from oncely.core.profiles import EndpointGroup
 
 # With more members than `JobType` has: the core hands it over, and does not look inside.
 GatedContract: TypeAlias = Any
@@ -44,11 +44,19 @@ class JobGate(Protocol):
     ) -> Hold | None:
         """Why a request must not be sent now. Called right before each effect as well."""
 
-    def policy_for(self, job: JobRow, contract: GatedContract) -> RetryPolicy:
-        """The policy of a job. The time in which it was held does not count as age."""
+    def held_time(self, contract: GatedContract, *, since: datetime, until: datetime) -> timedelta:
+        """How long the jobs of this contract were held between two times."""
 
-    def held_time(self, job: JobRow, contract: GatedContract) -> timedelta:
-        """How long jobs like this one were held since its age began."""
+
+def exclude_holds(job: JobRow, contract: GatedContract, gate: JobGate, now: datetime) -> JobRow:
+    """The job, to decide about: the time in which its gate held it is not in its age.
+
+    It may have waited in its queue, or as unknown. What its row waits is not counted again.
+    """
+    until = now if job.ages else job.updated_at
+    since = job.age_starts_at(until)
+    held = gate.held_time(contract, since=since, until=until)
+    return replace(job, age_from=since + held) if held else job
 
 
 class Alerter(Protocol):

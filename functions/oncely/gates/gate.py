@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Final
 
 from oncely.contracts.contract import AnyContract
 from oncely.core.errors import GateClosedError, OncelyError
-from oncely.core.job_row import JobRow, operator_name
-from oncely.core.profiles import EndpointGroup, RetryPolicy
+from oncely.core.job_row import operator_name
+from oncely.core.profiles import EndpointGroup
 from oncely.core.schedule import Clock
 from oncely.core.surroundings import Hold
 from oncely.core.text import format_minute
@@ -370,19 +370,11 @@ class Gate:
             return None
         return snapshot.state(gate_name(plugin.name, group)).hold(plugin.name, now)
 
-    def policy_for(self, job: JobRow, contract: AnyContract) -> RetryPolicy:
-        """The policy of a job. The time in which it was held does not count as age."""
-        policy = contract.policy
-        if not job.past_max_age(policy.limits.max_age, self.clock.now()):
-            return policy
-        return policy.with_more_age(self.held_time(job, contract))
-
-    def held_time(self, job: JobRow, contract: AnyContract) -> timedelta:
-        """How long jobs like this one were held since its age began."""
-        plugin, now = plugin_of(contract), self.clock.now()
+    def held_time(self, contract: AnyContract, *, since: datetime, until: datetime) -> timedelta:
+        """How long the jobs of this contract were held between two times."""
+        plugin, snapshot = plugin_of(contract), self.snapshot(self.clock.now())
         gates = [gate_name(plugin.name, group) for group in EndpointGroup] if plugin else []
-        since = job.age_starts_at(now)
-        return self.snapshot(now).held_time(_pause_targets(contract), gates, since=since, now=now)
+        return snapshot.held_time(_pause_targets(contract), gates, since=since, now=until)
 
     def paused_job_types(self, contracts: Iterable[type[AnyContract]]) -> frozenset[str]:
         """The job types whose jobs are all held."""

@@ -48,7 +48,7 @@ from oncely.core.lifecycle import Event, Status
 from oncely.core.new_row import own_row, row_from_message, run_at_of_row
 from oncely.core.schedule import Clock
 from oncely.core.store import Created, ForgedRow, JobStore, Swapped
-from oncely.core.surroundings import Hold
+from oncely.core.surroundings import Hold, exclude_holds
 from oncely.core.table_guard import TableBlocked, TableGuard, TableOpen
 from oncely.gates.gate import Gate
 from oncely.publish.publisher import EndedJobPublisher
@@ -222,6 +222,7 @@ class Reconciler:
             clock=self.clock,
             actor=self.actor,
             row_retention=self.row_retention,
+            gate=self.gate,
             dry_run_reader=self._read_business_row if dry_run else None,
         )
 
@@ -260,7 +261,8 @@ class _JobResolution:
         gate = self.reconciler.gate
         if decision is None and (hold := gate.hold(contract)):
             return _resolution(row, HELD, row.status, hold.reason)
-        decision = decision or resend(row, gate.policy_for(row, contract), now)
+        aged = exclude_holds(row, contract, gate, now)
+        decision = decision or resend(aged, contract.policy, now)
         result = self._write(row, only_for(row, decision))
         if result.job and decision.event is Event.RESEND and not self.dry_run:
             self.contract.send_message(result.job)  # the row is due if this fails
@@ -284,7 +286,7 @@ class _JobResolution:
         """Mark the job unknown, and look it up at once."""
         decide_on = partial(
             on_lease_expired,
-            policy=self.reconciler.gate.policy_for(row, self.contract),
+            policy=self.contract.policy,
             now=self.reconciler.clock.now(),
             jitter=self.reconciler.jitter(),
         )
