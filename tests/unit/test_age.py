@@ -270,3 +270,21 @@ def test_write_is_ours_although_others_moved_the_age_since() -> None:
 
 def written(job: JobRow, event: Event, at: datetime) -> JobRow:
     return job.apply(event, now=at, actor="anyone", reason=str(event))
+
+
+@pytest.mark.parametrize(("minutes", "reads"), [(0.5, 0), (1, 1)])
+def test_ordinary_run_does_not_ask_how_long_it_was_held(minutes: float, reads: int) -> None:
+    """Otherwise each run that takes longer than a snapshot lasts would read the gates once more."""
+    asked = []
+
+    class CountingGate(Gate):
+        def held_time(self, *_: object, since: datetime, until: datetime) -> timedelta:
+            asked.append(until - since)
+            return timedelta(0)
+
+    world = InMemoryStack()
+    gate = CountingGate(table=world.gates, clock=world.clock)
+    now = NOW + timedelta(minutes=minutes)
+    exclude_holds(make_job(created_at=NOW), PaymentCharge(world.dependencies), gate, now)
+
+    assert len(asked) == reads
