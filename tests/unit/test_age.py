@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from oncely.core.attempt import exclude_holds
 from oncely.core.decide import MESSAGE_GRACE
 from oncely.core.effect_outcomes import (
     Ambiguous,
@@ -22,7 +23,7 @@ from oncely.core.errors import NotConfiguredError
 from oncely.core.job_row import JobRow, is_our_write
 from oncely.core.lifecycle import Event, Status, WaitKind
 from oncely.core.run_job import JobRunner
-from oncely.core.surroundings import Hold, exclude_holds
+from oncely.core.surroundings import Hold
 from oncely.gates.gate import Gate, PauseAction
 from oncely.jobs.payment_charge import PaymentCharge
 from tests.support.in_memory_stack import InMemoryStack, charge_message

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from oncely.core.attempt import DecisionResult, DecisionWriter, only_for
+from oncely.core.attempt import DecisionResult, DecisionWriter, exclude_holds, only_for
 from oncely.core.decide import decide_lookup, escalate_if_other_deployment
 from oncely.core.due import flag_changed_values
 from oncely.core.effect_outcomes import (
@@ -36,7 +36,7 @@ from oncely.core.keys import fingerprint
 from oncely.core.lifecycle import Event
 from oncely.core.profiles import EndpointGroup, RetrySafety
 from oncely.core.schedule import Clock
-from oncely.core.surroundings import Hold, JobGate, exclude_holds
+from oncely.core.surroundings import Hold, JobGate
 from oncely.core.table_guard import TableOpen, may_have_lost_history, may_lack_reference
 
 

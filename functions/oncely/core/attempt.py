@@ -42,9 +42,11 @@ from oncely.core.lifecycle import ENDING, Event
 from oncely.core.profiles import COMMIT_BUDGET, RetrySafety
 from oncely.core.schedule import Clock
 from oncely.core.store import BusinessWriteConflict, JobStore, Swapped, SwapResult, VersionConflict
-from oncely.core.surroundings import Alerter, JobGate, exclude_holds
+from oncely.core.surroundings import Alerter, GatedContract, JobGate
 
 _Outcome = TypeVar("_Outcome")
+# No hold of a job this young matters to any limit, so an ordinary run need not read its gate again.
+_YOUNG: Final = timedelta(minutes=1)
 _OTHER_OWNER: Final = "the job has another owner"
 # Each retry lost a race with a writer that added to the row. Such races are rare, so a few retries
 # are enough.
@@ -71,6 +73,19 @@ class DecisionResult:
 def only_for(row: JobRow, decision: Decision) -> Decide:
     """A decision about exactly this row. Once it has changed, the next sweep decides."""
     return lambda newer: decision if newer == row else None
+
+
+def exclude_holds(job: JobRow, contract: GatedContract, gate: JobGate, now: datetime) -> JobRow:
+    """The job, to decide about: the time in which its gate held it is not in its age.
+
+    It may have waited in its queue, or as unknown. What its row waits is not counted again.
+    """
+    until = now if job.ages else job.updated_at
+    since = job.age_starts_at(until)
+    if until - since < _YOUNG:
+        return job
+    held = gate.held_time(contract, since=since, until=until)
+    return replace(job, age_from=since + held) if held else job
 
 
 def no_business_writes(_event: Event, _after: JobRow) -> Sequence[BusinessWrite]:

@@ -13,6 +13,7 @@ from oncely.core.attempt import (
     EffectExecutor,
     OwnershipYielded,
     Writes,
+    exclude_holds,
     no_business_writes,
 )
 from oncely.core.claims import (
@@ -89,7 +90,7 @@ from oncely.core.store import (
     PrerequisiteNotMet,
     Swapped,
 )
-from oncely.core.surroundings import Alerter, Hold, JobGate, exclude_holds
+from oncely.core.surroundings import Alerter, Hold, JobGate
 from oncely.core.table_guard import TableBlocked, TableGuard, TableOpen, may_lack_reference
 
 _LOST_UPDATE: Final = "its row changed just now"

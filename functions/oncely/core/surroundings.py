@@ -3,9 +3,9 @@
 Neither writes a job row or calls an effect, so neither can break what the core promises.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
@@ -46,23 +46,6 @@ class JobGate(Protocol):
 
     def held_time(self, contract: GatedContract, *, since: datetime, until: datetime) -> timedelta:
         """How long the jobs of this contract were held between two times."""
-
-
-# No hold of a job this young matters to any limit, so an ordinary run need not read its gate again.
-_YOUNG: Final = timedelta(minutes=1)
-
-
-def exclude_holds(job: JobRow, contract: GatedContract, gate: JobGate, now: datetime) -> JobRow:
-    """The job, to decide about: the time in which its gate held it is not in its age.
-
-    It may have waited in its queue, or as unknown. What its row waits is not counted again.
-    """
-    until = now if job.ages else job.updated_at
-    since = job.age_starts_at(until)
-    if until - since < _YOUNG:
-        return job
-    held = gate.held_time(contract, since=since, until=until)
-    return replace(job, age_from=since + held) if held else job
 
 
 class Alerter(Protocol):

@@ -18,6 +18,7 @@ from oncely.core.attempt import (
     Decide,
     DecisionResult,
     DecisionWriter,
+    exclude_holds,
     only_for,
 )
 from oncely.core.decide import (
@@ -48,7 +49,7 @@ from oncely.core.lifecycle import Event, Status
 from oncely.core.new_row import own_row, row_from_message, run_at_of_row
 from oncely.core.schedule import Clock
 from oncely.core.store import Created, ForgedRow, JobStore, Swapped
-from oncely.core.surroundings import Hold, exclude_holds
+from oncely.core.surroundings import Hold
 from oncely.core.table_guard import TableBlocked, TableGuard, TableOpen
 from oncely.gates.gate import Gate
 from oncely.publish.publisher import EndedJobPublisher
