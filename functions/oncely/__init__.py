@@ -11,16 +11,13 @@ if TYPE_CHECKING:
     from oncely.app import App as App
     from oncely.aws.business_tables import BusinessTable as BusinessTable
     from oncely.aws.sqs import MessageSender as MessageSender
-    from oncely.contracts.contract import AnyContract as AnyContract
-    from oncely.contracts.contract import Contract as Contract
-    from oncely.contracts.dependencies import Dependencies as Dependencies
-    from oncely.contracts.description import Description as Description
+    from oncely.contracts.job import AnyJob as AnyJob
+    from oncely.contracts.job import Job as Job
+    from oncely.contracts.job import JobSettings as JobSettings
+    from oncely.contracts.job import Tools as Tools
     from oncely.contracts.message import MAX_MESSAGE_BYTES as MAX_MESSAGE_BYTES
-    from oncely.contracts.message import Message as Message
     from oncely.contracts.message import encode_message as encode_message
-    from oncely.contracts.registry import ContractRegistry as ContractRegistry
-    from oncely.contracts.resources import JobSettings as JobSettings
-    from oncely.contracts.resources import Resources as Resources
+    from oncely.contracts.registry import JobRegistry as JobRegistry
     from oncely.contracts.table_schema import Column as Column
     from oncely.contracts.table_schema import ColumnType as ColumnType
     from oncely.contracts.table_schema import IndexSchema as IndexSchema
@@ -45,7 +42,6 @@ if TYPE_CHECKING:
     from oncely.core.effect_outcomes import StillOpen as StillOpen
     from oncely.core.effect_outcomes import Succeeded as Succeeded
     from oncely.core.ended_jobs import DataOwner as DataOwner
-    from oncely.core.ended_jobs import RecordEraser as RecordEraser
     from oncely.core.errors import GateClosedError as GateClosedError
     from oncely.core.errors import InvalidMessageError as InvalidMessageError
     from oncely.core.errors import InvalidMoneyError as InvalidMoneyError
@@ -55,7 +51,7 @@ if TYPE_CHECKING:
     from oncely.core.hints import proved_outcome as proved_outcome
     from oncely.core.job_row import JobRow as JobRow
     from oncely.core.job_type import AlreadyResolved as AlreadyResolved
-    from oncely.core.job_type import EffectCall as EffectCall
+    from oncely.core.job_type import Call as Call
     from oncely.core.job_type import Mismatch as Mismatch
     from oncely.core.job_type import NotThereYet as NotThereYet
     from oncely.core.job_type import PrecheckResult as PrecheckResult
@@ -68,9 +64,6 @@ if TYPE_CHECKING:
     from oncely.core.money import Money as Money
     from oncely.core.profiles import EndpointGroup as EndpointGroup
     from oncely.core.profiles import ProviderProfile as ProviderProfile
-    from oncely.core.profiles import RetryLimits as RetryLimits
-    from oncely.core.profiles import RetryPolicy as RetryPolicy
-    from oncely.core.profiles import RetrySafety as RetrySafety
     from oncely.core.text import format_time as format_time
     from oncely.core.text import parse_time as parse_time
     from oncely.enqueue.enqueuer import Enqueuer as Enqueuer
@@ -91,40 +84,35 @@ if TYPE_CHECKING:
 
 _PUBLIC_NAMES: Final = {
     "oncely.app": "App",
-    "oncely.contracts.contract": "AnyContract Contract",
-    "oncely.contracts.description": "Description",
+    "oncely.contracts.job": "AnyJob Job JobSettings Tools",
     "oncely.core.effect_outcomes": (
         "Ambiguous Anomalous BusinessWrite Declined EffectOutcome InProgress Json LookupFailed "
         "LookupOutcome LookupUnsupported NotFound NotSent Pending Precondition Prepared Reserved "
         "StillOpen Succeeded"
     ),
-    "oncely.core.ended_jobs": "DataOwner RecordEraser",
+    "oncely.core.ended_jobs": "DataOwner",
     "oncely.core.errors": (
         "GateClosedError InvalidMessageError InvalidMoneyError NotConfiguredError OncelyError "
         "UnavailableError"
     ),
     "oncely.core.job_row": "JobRow",
-    "oncely.core.job_type": (
-        "AlreadyResolved EffectCall Mismatch NotThereYet PrecheckResult Proceed"
-    ),
+    "oncely.core.job_type": ("AlreadyResolved Call Mismatch NotThereYet PrecheckResult Proceed"),
     "oncely.core.keys": "IdempotencyKey JobKey MAX_ID_LENGTH job_key",
     "oncely.core.lifecycle": "Status",
     "oncely.core.money": "Money",
-    "oncely.core.profiles": ("EndpointGroup ProviderProfile RetryLimits RetryPolicy RetrySafety"),
+    "oncely.core.profiles": "EndpointGroup ProviderProfile",
     "oncely.core.hints": "proved_outcome",
     "oncely.core.text": "format_time parse_time",
     "oncely.enqueue.enqueuer": "EnqueueResult Enqueuer JobState",
     "oncely.plugins.provider": (
         "ApiKeyCheck IamGrant Provider ProviderAccess ProviderSettings RequestGate"
     ),
-    "oncely.contracts.message": "MAX_MESSAGE_BYTES Message encode_message",
+    "oncely.contracts.message": "MAX_MESSAGE_BYTES encode_message",
     "oncely.handlers.process_queue": "worker",
     "oncely.aws.business_tables": "BusinessTable",
     "oncely.aws.sqs": "MessageSender",
-    "oncely.contracts.dependencies": "Dependencies",
     "oncely.producer": "create_producer",
-    "oncely.contracts.registry": "ContractRegistry",
-    "oncely.contracts.resources": "JobSettings Resources",
+    "oncely.contracts.registry": "JobRegistry",
     "oncely.plugins.health": "Finding failed passed warned",
     "oncely.contracts.table_schema": "Column ColumnType IndexSchema KeySchema TableSchema",
 }

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from oncely.aws.clients import AwsClients
 from oncely.aws.code_stamp import check_engine_stamp, check_job_stamp
-from oncely.contracts.contract import AnyContract, providers_of
-from oncely.contracts.registry import ContractRegistry
+from oncely.contracts.job import AnyJob, providers_of
+from oncely.contracts.registry import JobRegistry
 from oncely.contracts.settings import Settings
 from oncely.core.errors import NotConfiguredError
 from oncely.ports import Ports
@@ -54,7 +54,7 @@ class App:
     """
 
     settings: Settings
-    registry: ContractRegistry
+    registry: JobRegistry
     ports: Ports
 
     @cached_property
@@ -64,15 +64,15 @@ class App:
 
         self.settings.require("queue_name", "queue_url")
         registry = self.registry.for_queue(self.settings.queue_name or "")
-        if not tuple(registry):
+        contracts = tuple(registry)
+        if not contracts:
             # Otherwise every message would be rejected as unknown.
             raise NotConfiguredError(
                 f"no contract uses the queue {self.settings.queue_name!r}: correct QUEUE_NAME"
             )
-        resources = [contract_type.resources for contract_type in registry]
         providers = tuple(filter(self.ports.is_configured, providers_of(registry)))
-        self.settings.require_for_worker(resources, providers)
-        for settings_type in filter(None, (one.settings for one in resources)):
+        self.settings.require_for_worker(contracts, providers)
+        for settings_type in filter(None, (one.settings for one in contracts)):
             self.ports.job_settings(settings_type)  # a missing one is reported before the first job
         self.ports.preload(providers)
         return BatchProcessor(
@@ -129,7 +129,7 @@ class App:
 
         return EndedJobPublisher(
             registry=self.registry,
-            dependencies=self.ports,
+            tools=self.ports,
             store=self.ports.job_store(),
             event_bus=self.ports.event_bus,
             sender_for_queue=self.ports.message_sender,
@@ -144,7 +144,7 @@ class App:
 
         return Reconciler(
             registry=self.registry,
-            dependencies=self.ports,
+            tools=self.ports,
             store=self.ports.job_store(),
             clock=self.ports.clock,
             jitter=self.ports.jitter,
@@ -336,7 +336,7 @@ class App:
 
 def app_from_env(
     environ: Mapping[str, str],
-    jobs: Iterable[type[AnyContract]] = (),
+    jobs: Iterable[type[AnyJob]] = (),
     *,
     clients: AwsClients | None = None,
 ) -> App:
@@ -346,4 +346,4 @@ def app_from_env(
     check_engine_stamp(settings.engine_stamp)
     code = Path(environ.get("LAMBDA_TASK_ROOT", ""))
     check_job_stamp(settings.job_stamp, code=code, modules=(one.__module__ for one in jobs))
-    return App(settings, ContractRegistry(jobs), Ports(settings, clients))
+    return App(settings, JobRegistry(jobs), Ports(settings, clients))

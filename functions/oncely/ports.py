@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from oncely.aws.clients import AwsClients
-from oncely.contracts.resources import JobSettings
+from oncely.contracts.job import JobSettings
 from oncely.contracts.settings import Settings
 from oncely.core.aws_errors import translated
 from oncely.core.errors import NotConfiguredError
@@ -343,8 +343,8 @@ class Ports:
             return self.settings.providers[plugin.name]
         except KeyError:
             raise NotConfiguredError(
-                f"no contract of this function uses the provider {plugin.name!r}: add it to the "
-                "contract's resources"
+                f"no job of this function uses the provider {plugin.name!r}: add it to the "
+                "job's `provider` or `settings_of`"
             ) from None
 
     def _get(self, field: str) -> str:

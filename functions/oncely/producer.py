@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from oncely.app import App
 from oncely.aws.clients import AwsClients
-from oncely.contracts.contract import AnyContract
-from oncely.contracts.registry import ContractRegistry
+from oncely.contracts.job import AnyJob
+from oncely.contracts.registry import JobRegistry
 from oncely.contracts.settings import Settings
 from oncely.enqueue.enqueuer import Enqueuer
 from oncely.ports import Ports
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def create_producer(
-    jobs: Iterable[type[AnyContract]],
+    jobs: Iterable[type[AnyJob]],
     *,
     jobs_table: str | None = None,
     queue_urls: Mapping[str, str] | None = None,
@@ -32,4 +32,4 @@ def create_producer(
     given = {"jobs_table": jobs_table, "queues": queue_urls}
     settings = settings.model_copy(update={name: one for name, one in given.items() if one})
     ports = Ports(settings, AwsClients(session))
-    return App(settings, ContractRegistry(jobs), ports).enqueuer
+    return App(settings, JobRegistry(jobs), ports).enqueuer

@@ -9,7 +9,7 @@ from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 from oncely.aws.code_stamp import ENGINE_STAMP_ENV_VAR, JOB_STAMP_ENV_VAR, digest_modules
-from oncely.contracts.contract import AnyContract
+from oncely.contracts.job import AnyJob
 from oncely.plugins.provider import AnyProvider
 from oncely_cdk.import_check import check_imports
 from oncely_cdk.job_pins import check_lock
@@ -105,7 +105,7 @@ class CodeLayers(Construct):
         """The code of every function: the packages of the jobs."""
         return _asset(job_files(self._contracts), stage=self.stage, runtime_path=CODE_PATH)
 
-    def stamp_env_vars(self, own_jobs: Iterable[type[AnyContract]] | None = None) -> dict[str, str]:
+    def stamp_env_vars(self, own_jobs: Iterable[type[AnyJob]] | None = None) -> dict[str, str]:
         """Return the digests that engine and job code must have, for oncely/aws/code_stamp.py.
 
         `own_jobs` are those of a team's function, whose code this construct does not collect.

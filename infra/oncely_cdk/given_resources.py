@@ -12,8 +12,8 @@ from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk import aws_sqs as sqs
 from pydantic import ValidationError
 
+from oncely.contracts.job import JobSettings
 from oncely.contracts.job_names import JOBS_ENV_VAR
-from oncely.contracts.resources import JobSettings
 from oncely.contracts.settings import (
     Settings,
     columns_env_var,

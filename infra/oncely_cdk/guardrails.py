@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
 
-from oncely.contracts.contract import AnyContract
+from oncely.contracts.job import AnyJob
 from oncely.core.job_row import CLOCK_SKEW
 from oncely.core.profiles import COMMIT_BUDGET
 from oncely_cdk.required_resources import RequiredResources
@@ -14,7 +14,7 @@ class UnsafeStageError(Exception):
     """The settings of the stage contradict each other."""
 
 
-def validate_stage(stage: OncelySettings, contracts: Iterable[type[AnyContract]]) -> None:
+def validate_stage(stage: OncelySettings, contracts: Iterable[type[AnyJob]]) -> None:
     """Check a stage. Raises UnsafeStageError with one line for each problem."""
     contract_types = tuple(contracts)
     if not contract_types:
@@ -29,24 +29,22 @@ def validate_stage(stage: OncelySettings, contracts: Iterable[type[AnyContract]]
         raise UnsafeStageError("\n".join(faults))
 
 
-def max_run_seconds(contracts: Iterable[type[AnyContract]]) -> tuple[float, str]:
+def max_run_seconds(contracts: Iterable[type[AnyJob]]) -> tuple[float, str]:
     """The longest run of these jobs, and its job type."""
-    runs = ((policy.max_duration, one) for one in contracts for policy in one.all_policies())
+    runs = ((policy.max_duration, one) for one in contracts for policy in one.policies.values())
     longest, contract_type = max(runs, key=lambda item: item[0])
     return _seconds(longest), contract_type.job_type
 
 
-def lease_seconds(
-    contracts: Iterable[type[AnyContract]], *, worker_timeout_seconds: float
-) -> float:
+def lease_seconds(contracts: Iterable[type[AnyJob]], *, worker_timeout_seconds: float) -> float:
     """The longest lease of these jobs."""
-    requests = (one.profile.request_timeout for kind in contracts for one in kind.all_policies())
+    requests = (one.profile.request_timeout for kind in contracts for one in kind.policies.values())
     return worker_timeout_seconds + _seconds(max(requests) + CLOCK_SKEW)
 
 
-def _time_for_one_job(stage: OncelySettings, contract_type: type[AnyContract]) -> Iterator[str]:
+def _time_for_one_job(stage: OncelySettings, contract_type: type[AnyJob]) -> Iterator[str]:
     """All calls at their timeouts plus the commit must fit, or Lambda stops the job halfway."""
-    policy = max(contract_type.all_policies(), key=lambda one: one.max_duration)
+    policy = max(contract_type.policies.values(), key=lambda one: one.max_duration)
     profile = policy.profile
     for name in ("worker_timeout_seconds", "reconciler_timeout_seconds"):
         timeout: int = getattr(stage, name)
@@ -83,7 +81,7 @@ def _production_risks(stage: OncelySettings) -> Iterator[str]:
             yield f'{sentence}. Change it, or accept it by name: accepted_risks = ["{name}"].'
 
 
-def _proof_retention(stage: OncelySettings, contract_type: type[AnyContract]) -> Iterator[str]:
+def _proof_retention(stage: OncelySettings, contract_type: type[AnyJob]) -> Iterator[str]:
     """The proof that a job ran must outlive every way to run it again."""
     row_retention = timedelta(days=stage.row_retention_days)
     kept = contract_type.effective_retention(row_retention)
@@ -96,7 +94,7 @@ def _proof_retention(stage: OncelySettings, contract_type: type[AnyContract]) ->
         "replay_window_days": timedelta(days=stage.replay_window_days),
         **{
             f"the key window of {policy.profile.name}": policy.profile.key_ttl or timedelta(0)
-            for policy in contract_type.all_policies()
+            for policy in contract_type.policies.values()
         },
     }
     way, least = max(ways.items(), key=lambda item: item[1])
@@ -107,7 +105,7 @@ def _proof_retention(stage: OncelySettings, contract_type: type[AnyContract]) ->
         )
 
 
-def _table_retention(stage: OncelySettings, contract_type: type[AnyContract]) -> Iterator[str]:
+def _table_retention(stage: OncelySettings, contract_type: type[AnyJob]) -> Iterator[str]:
     """The rows of a business table must outlive every message that could write them again."""
     kept = contract_type.effective_retention(timedelta(days=stage.row_retention_days))
     required = RequiredResources((contract_type,))

@@ -14,9 +14,9 @@ from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from oncely.contracts.contract import AnyContract
+from oncely.contracts.job import AnyJob
 from oncely.contracts.job_names import name_jobs
-from oncely.contracts.registry import ContractRegistry
+from oncely.contracts.registry import JobRegistry
 from oncely.contracts.settings import pascal_case
 from oncely.operate.own_tables import JOBS
 from oncely.plugins.provider import AnyProvider
@@ -62,7 +62,7 @@ class Oncely(Construct):
         scope: Construct,
         id_: str,
         *,
-        jobs: Iterable[type[AnyContract]],
+        jobs: Iterable[type[AnyJob]],
         settings: OncelySettings,
         tables: Mapping[str, dynamodb.ITable] | None = None,
         secrets: Mapping[str, secretsmanager.ISecret] | None = None,
@@ -89,7 +89,7 @@ class Oncely(Construct):
         _refuse_second_construct(self)
         required = RequiredResources(tuple(jobs))
         name_jobs(required.contracts)  # refuses what no function could import
-        ContractRegistry(required.contracts)
+        JobRegistry(required.contracts)
         stage = _with_local_providers(self, settings)
         validate_stage(stage, required.contracts)
         given = GivenResources(

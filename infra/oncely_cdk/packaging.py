@@ -12,7 +12,7 @@ from pathlib import Path, PurePath
 from typing import Final, TypeAlias
 
 from oncely.aws.code_stamp import STAMP_FILE
-from oncely.contracts.contract import AnyContract
+from oncely.contracts.job import AnyJob
 from oncely_cdk.paths import PACKAGE
 
 LAMBDA_PYTHON_VERSION: Final = "3.13"
@@ -49,13 +49,13 @@ def engine_files() -> ShippedFiles:
     }
 
 
-def job_packages(contracts: Iterable[type[AnyContract]]) -> tuple[str, ...]:
+def job_packages(contracts: Iterable[type[AnyJob]]) -> tuple[str, ...]:
     """Name the top-level packages of the jobs, without those that the engine ships."""
     roots = {contract_type.__module__.partition(".")[0] for contract_type in contracts}
     return tuple(sorted(roots - {PACKAGE.name}))
 
 
-def job_files(contracts: Iterable[type[AnyContract]]) -> ShippedFiles:
+def job_files(contracts: Iterable[type[AnyJob]]) -> ShippedFiles:
     """List the files of the jobs' packages."""
     roots = job_packages(contracts)
     return {name: path for root in roots for name, path in _list_package(root)}

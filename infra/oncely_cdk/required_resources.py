@@ -3,12 +3,10 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from oncely.contracts.contract import AnyContract, providers_of
+from oncely.contracts.job import AnyJob, JobSettings, providers_of
 from oncely.contracts.job_names import JOBS_ENV_VAR, name_jobs
-from oncely.contracts.resources import JobSettings, Resources
 from oncely.contracts.settings import configured_providers_of
 from oncely.contracts.table_schema import TableSchema
-from oncely.core.ended_jobs import RecordEraser
 from oncely.plugins.provider import AnyProvider
 
 
@@ -16,11 +14,11 @@ from oncely.plugins.provider import AnyProvider
 class RequiredResources:
     """The requirements of several contracts; each name once, sorted."""
 
-    contracts: tuple[type[AnyContract], ...]
+    contracts: tuple[type[AnyJob], ...]
     unconfigured: frozenset[str] = frozenset()  # providers that the stage does not use
 
     def for_queue(self, queue: str) -> "RequiredResources":
-        chosen = (one for one in self.contracts if one.resources.queue == queue)
+        chosen = (one for one in self.contracts if one.queue == queue)
         return replace(self, contracts=tuple(chosen))
 
     def detecting_missing_jobs(self) -> "RequiredResources":
@@ -29,7 +27,7 @@ class RequiredResources:
 
     def calling(self, providers: Iterable[AnyProvider]) -> "RequiredResources":
         wanted = {one.name for one in providers}
-        chosen = (c for c in self.contracts if wanted & {p.name for p in c.resources.providers})
+        chosen = (c for c in self.contracts if wanted & {p.name for p in c.all_providers()})
         return replace(self, contracts=tuple(chosen))
 
     def taking_money(self) -> "RequiredResources":
@@ -42,7 +40,7 @@ class RequiredResources:
 
     @property
     def queues(self) -> tuple[str, ...]:
-        return _sorted_unique(one.queue for one in self._resources)
+        return _sorted_unique(one.queue for one in self.contracts)
 
     @property
     def job_types(self) -> tuple[str, ...]:
@@ -50,15 +48,15 @@ class RequiredResources:
 
     @property
     def tables(self) -> tuple[str, ...]:
-        return _sorted_unique(name for one in self._resources for name in one.table_names)
+        return _sorted_unique(name for one in self.contracts for name in one.table_names())
 
     @property
     def read_tables(self) -> tuple[str, ...]:
-        return _sorted_unique(name for one in self._resources for name in one.read_table_names)
+        return _sorted_unique(name for one in self.contracts for name in one.read_table_names())
 
     @property
     def written_tables(self) -> tuple[str, ...]:
-        return _sorted_unique(name for one in self._resources for name in one.written_table_names)
+        return _sorted_unique(name for one in self.contracts for name in one.written_table_names())
 
     @property
     def emptied_tables(self) -> tuple[str, ...]:
@@ -69,13 +67,13 @@ class RequiredResources:
     @property
     def redacted_tables(self) -> tuple[str, ...]:
         """Tables in which an erasure changes rows."""
-        erasing = (one.resources for one in self.contracts if issubclass(one, RecordEraser))
-        names = {name for one in erasing for name in one.written_table_names}
+        erasing = (one for one in self.contracts if one.erases_records())
+        names = {name for one in erasing for name in one.written_table_names()}
         return _sorted_unique(names - set(self.emptied_tables))
 
     @property
     def table_schemas(self) -> dict[str, TableSchema]:
-        tables = (table for one in self._resources for table in one.tables)
+        tables = (table for one in self.contracts for table in one.all_tables())
         return {table.name: table for table in tables if not isinstance(table, str)}
 
     @property
@@ -87,9 +85,7 @@ class RequiredResources:
     @property
     def secrets(self) -> tuple[str, ...]:
         used = self.providers
-        return _sorted_unique(
-            name for one in self._resources for name in one.secret_names_for(used)
-        )
+        return _sorted_unique(name for one in self.contracts for name in one.secret_names(used))
 
     @property
     def signing_secrets(self) -> tuple[str, ...]:
@@ -98,7 +94,7 @@ class RequiredResources:
 
     @property
     def sends_to(self) -> tuple[str, ...]:
-        return _sorted_unique(name for one in self._resources for name in one.sends_to)
+        return _sorted_unique(name for one in self.contracts for name in one.sends_to)
 
     @property
     def providers(self) -> tuple[AnyProvider, ...]:
@@ -121,16 +117,12 @@ class RequiredResources:
     @property
     def job_settings(self) -> tuple[type[JobSettings], ...]:
         """The settings that the jobs declare, each type once."""
-        found = (one.settings for one in self._resources if one.settings is not None)
+        found = (one.settings for one in self.contracts if one.settings is not None)
         return tuple(dict.fromkeys(found))
 
     @property
     def publishes_events(self) -> bool:
         return any(one.publishes_events for one in self.contracts)
-
-    @property
-    def _resources(self) -> tuple[Resources, ...]:
-        return tuple(one.resources for one in self.contracts)
 
 
 def _sorted_unique(names: Iterable[str]) -> tuple[str, ...]:

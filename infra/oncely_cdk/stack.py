@@ -10,7 +10,7 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
-from oncely.contracts.contract import AnyContract
+from oncely.contracts.job import AnyJob
 from oncely_cdk.oncely import Oncely
 from oncely_cdk.stages import OncelySettings
 
@@ -26,7 +26,7 @@ class OncelyStack(Stack):
         scope: Construct,
         id_: str,
         *,
-        jobs: Iterable[type[AnyContract]],
+        jobs: Iterable[type[AnyJob]],
         settings: OncelySettings,
         tables: Mapping[str, dynamodb.ITable] | None = None,
         secrets: Mapping[str, secretsmanager.ISecret] | None = None,

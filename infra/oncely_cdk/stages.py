@@ -14,7 +14,7 @@ from pydantic import (
     model_validator,
 )
 
-from oncely.contracts.contract import AnyContract
+from oncely.contracts.job import AnyJob
 from oncely.contracts.settings import pascal_case
 from oncely.core.due import DUE_SHARDS
 from oncely.operate.second_operator import check_amounts
@@ -252,7 +252,7 @@ class OncelySettings(BaseModel):
         )
         return {pascal_case(name.lower()): value for name, value in env_vars.items()}
 
-    def required_resources(self, contracts: Iterable[type[AnyContract]]) -> RequiredResources:
+    def required_resources(self, contracts: Iterable[type[AnyJob]]) -> RequiredResources:
         """What these contracts require in this stage: nothing of a provider without settings."""
         every = RequiredResources(tuple(contracts))
         unused = (p for p in every.providers if not p.is_configured(self.settings_of(p)))

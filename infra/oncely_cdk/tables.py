@@ -93,7 +93,7 @@ class Tables(Construct):
             return self._existing(name, stage)
         if name not in self.schemas:
             contracts = self._required.contracts
-            users = (one for one in contracts if name in one.resources.table_names)
+            users = (one for one in contracts if name in one.table_names())
             raise stage.error(
                 f"the job {next(users).job_type} requires the table {name!r}, which has no schema: "
                 f"give an existing one in `tables`, or name it as existing_tables.{name}, or give "

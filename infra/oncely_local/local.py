@@ -13,7 +13,7 @@ from typing import Annotated, Final
 import typer
 from rich.console import Console
 
-from oncely import encode_message
+from oncely import AnyJob, encode_message
 from oncely.cli.errors import CommandError
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.testing.sandbox import FaultKind
@@ -194,14 +194,14 @@ def connection_info(stack: LocalStack, *, order: str) -> str:
     Here it is the payment of an order; in a team's project, the example of its first job.
     """
     outputs, project = stack.outputs, stack.project
-    contract, message = project.jobs[0], project.jobs[0].example
+    first = project.jobs[0]
+    job: AnyJob = first.model_validate(first.example_message())
     if project.is_clone:
-        contract = PaymentCharge
-        message = PaymentCharge.message(job="payment.charge", v=1, order_id=order)
-    body = encode_message(message.to_dict())
-    queue = outputs[queue_output(contract)]
-    row = f'{{"job_key": {{"S": "{contract.key(message)}"}}}}'
-    subject = contract.subject(message) or contract.key(message)
+        job = PaymentCharge(order_id=order)
+    body = encode_message(job.to_dict())
+    queue = outputs[queue_output(type(job))]
+    row = f'{{"job_key": {{"S": "{job.job_key()}"}}}}'
+    subject = job.subject_id() or job.job_key()
     users = " or ".join(f"{name} ({group})" for group, name in SAMPLE_USERS.items())
     names = [name for name in outputs if name.endswith("QueueUrl")]
     width = max(map(len, names))

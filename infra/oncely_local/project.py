@@ -8,7 +8,7 @@ from typing import Final
 
 from oncely.cli.errors import CommandError
 from oncely.cli.project import find_project
-from oncely.contracts.contract import AnyContract, providers_of
+from oncely.contracts.job import AnyJob, providers_of
 from oncely.contracts.settings import pascal_case
 from oncely.plugins.provider import AnyProvider
 from oncely.testing.local import LocalFixtures
@@ -23,7 +23,7 @@ class LocalProject:
     """A team's project, or this repository."""
 
     folder: Path
-    jobs: tuple[type[AnyContract], ...]
+    jobs: tuple[type[AnyJob], ...]
     fixtures: LocalFixtures
 
     @property
@@ -75,12 +75,12 @@ class LocalProject:
     @property
     def queue_outputs(self) -> dict[str, str]:
         """The outputs with the URLs of the jobs' queues, by short name."""
-        return {one.resources.queue: queue_output(one) for one in self.jobs}
+        return {one.queue: queue_output(one) for one in self.jobs}
 
 
-def queue_output(contract: type[AnyContract]) -> str:
+def queue_output(contract: type[AnyJob]) -> str:
     """The output with the URL of a job's queue."""
-    return f"{pascal_case(contract.resources.queue)}QueueUrl"
+    return f"{pascal_case(contract.queue)}QueueUrl"
 
 
 @cache

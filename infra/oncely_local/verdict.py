@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from oncely.contracts.contract import AnyContract
+from oncely.contracts.job import AnyJob
 from oncely.core.lifecycle import ENDED, UNRESOLVED, Status
 from oncely.core.profiles import RetrySafety
 from oncely.jobs.shipped import SHIPPED_JOBS
@@ -14,7 +14,7 @@ PAYMENT, RECEIPT, PUSH = "payment.charge", "receipt.send", "sync.push"
 _ORDER = "order_"
 
 
-def types_with_effect(jobs: Iterable[type[AnyContract]]) -> frozenset[str]:
+def types_with_effect(jobs: Iterable[type[AnyJob]]) -> frozenset[str]:
     """The job types whose effect is in a provider's ledger: natural effects only read there."""
     return frozenset(one.job_type for one in jobs if one.policy.safety is not RetrySafety.NATURAL)
 

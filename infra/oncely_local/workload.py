@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import repeat
 from typing import Final
 
-from oncely.contracts.contract import AnyContract, providers_of
-from oncely.contracts.registry import ContractRegistry
+from oncely.contracts.job import AnyJob, providers_of
+from oncely.contracts.registry import JobRegistry
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.jobs.payment_providers import DEFAULT_PROVIDER
 from oncely.jobs.shipped import SHIPPED_JOBS
@@ -128,15 +128,15 @@ def project_workload(project: LocalProject, *, jobs: int, seed: int) -> Workload
 
 
 def schedule_messages(
-    jobs: Iterable[type[AnyContract]], bodies: Iterable[str], time_fractions: Iterator[float]
+    jobs: Iterable[type[AnyJob]], bodies: Iterable[str], time_fractions: Iterator[float]
 ) -> dict[str, ScheduledMessage]:
     """Address each message to the queue of its job. Returns them by job key."""
-    registry = ContractRegistry(jobs)
+    registry = JobRegistry(jobs)
     scheduled: dict[str, ScheduledMessage] = {}
     for body in bodies:
-        contract, message = registry.parse_body(body)
-        queue = queue_output(contract)
-        scheduled[contract.key(message)] = ScheduledMessage(next(time_fractions), queue, body)
+        job = registry.parse_body(body)
+        queue = queue_output(type(job))
+        scheduled[job.job_key()] = ScheduledMessage(next(time_fractions), queue, body)
     return scheduled
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 from aws_lambda_powertools.utilities.batch.exceptions import BatchProcessingError
 
 from oncely.core.effect_outcomes import EffectOutcome
-from oncely.core.job_type import EffectCall
+from oncely.core.job_type import Call
 from oncely.ports import SystemClock, new_owner_token, random_jitter
 from oncely_local.engine import Engine, aws_environment
 from tests.integration.ping import Ping, ping_message
@@ -56,7 +56,7 @@ class OncelyCandidate:
         outer = self
 
         class Timed(Ping):
-            def execute(self, call: EffectCall[None]) -> EffectOutcome:
+            def execute(self, call: Call[None]) -> EffectOutcome:
                 began = time.perf_counter()
                 time.sleep(outer.latency)
                 outer.bars.append((began, time.perf_counter()))

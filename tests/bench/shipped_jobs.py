@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any, Final
 
-from oncely.contracts.contract import AnyContract
+from oncely.contracts.job import AnyJob
 from oncely.core.keys import JobKey
 from oncely.core.profiles import ProviderProfile, RetryPolicy, RetrySafety
 from oncely.jobs.shipped import SHIPPED_JOBS
@@ -72,7 +72,7 @@ class JobSample:
     """One job: its message, the rows that it needs, and what makes its outcome ambiguous."""
 
     name: str
-    contract: type[AnyContract]
+    contract: type[AnyJob]
     message: Mapping[str, object]
     seed: Callable[[InMemoryStack], object] = lambda _: None
     make_ambiguous: Callable[[InMemoryStack], None] | None = None
@@ -83,7 +83,7 @@ class JobSample:
     def key(self) -> JobKey:
         return self.contract.key(self.contract.message.model_validate(dict(self.message)))
 
-    def contracts(self) -> tuple[type[AnyContract], ...]:
+    def contracts(self) -> tuple[type[AnyJob], ...]:
         return tuple(dict.fromkeys((self.contract, *SHIPPED_JOBS)))
 
 
@@ -128,7 +128,7 @@ def _seed_record(world: InMemoryStack) -> None:
 
 
 def _sample(
-    contract: type[AnyContract] | str, fields: Mapping[str, object], name: str = ""
+    contract: type[AnyJob] | str, fields: Mapping[str, object], name: str = ""
 ) -> JobSample:
     if isinstance(contract, str):
         name, contract = contract, next(one for one in SHIPPED_JOBS if one.job_type == contract)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from oncely.contracts.contract import providers_of
+from oncely.contracts.job import providers_of
 from oncely.core.store import JobStore
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.plugins.provider import AnyProvider

@@ -2,7 +2,7 @@
 
 import pytest
 
-from oncely.contracts.contract import providers_of
+from oncely.contracts.job import providers_of
 from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely.plugins.provider import AnyProvider, ProviderAccess
 from oncely.testing.sandbox import Sandbox, sandbox_type

@@ -133,7 +133,7 @@ def test_guide_job_refunds_once_when_a_request_arrives_late(guide: Any) -> None:
     order = {"status": "paid", "charge_id": "ch_1", "customer_id": "cus_9"}
     scenario = build_scenario(
         guide.DepositReturn,
-        message=guide.DepositReturn.example.to_dict(),
+        message=guide.DepositReturn.example_message(),
         provider=LateDeposits,
         count_effects=lambda late: len(late.given | {key for _, key in late.in_flight}),
         lookup_calls={"find"},

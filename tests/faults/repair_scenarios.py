@@ -178,7 +178,7 @@ def _effect_scenario() -> Scenario:
     contract = contract_for_safety(RetrySafety.LOOKUP, lag=timedelta(0))
     key = JobKey("test.effect:seven")
     review = _review(key, dict(MESSAGE), fingerprint=fingerprint({"name": "seven"}))
-    name = contract.resources.providers[0].name
+    name = contract.all_providers()[0].name
 
     def providers(options: SandboxOptions) -> Any:  # noqa: ANN401  # as the base's
         (spec,) = base.providers(options).values()

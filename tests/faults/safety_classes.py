@@ -2,24 +2,19 @@
 
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any, Final, Literal
+from typing import Any, Final
 
-from oncely.contracts.contract import AnyContract, Contract
-from oncely.contracts.description import Description
-from oncely.contracts.message import Message
-from oncely.contracts.resources import Resources
+from oncely.contracts.job import AnyJob, Job
 from oncely.core.effect_outcomes import (
     Ambiguous,
     Anomalous,
     EffectOutcome,
     LookupOutcome,
-    LookupUnsupported,
     NotFound,
     Succeeded,
 )
-from oncely.core.job_type import EffectCall, PrecheckResult, Proceed
-from oncely.core.keys import JobKey, job_key
-from oncely.core.profiles import ProviderProfile, RetryPolicy, RetrySafety
+from oncely.core.job_type import Call
+from oncely.core.profiles import ProviderProfile, RetrySafety
 from oncely.core.schedule import Clock
 from oncely.plugins.provider import Provider, ProviderAccess, ProviderSettings
 from oncely.testing import Scenario, build_scenario
@@ -85,47 +80,25 @@ class EffectLog:
         return Succeeded(f"{name} is done", f"ref_{name}", {"name": name})
 
 
-class EffectMessage(Message):
-    job: Literal["test.effect"]
-    v: Literal[1]
+class Effect(Job):
+    """An effect."""
+
+    job_type = "test.effect"
+    key = "name"
     name: str
 
-
-class Effect(Contract[EffectMessage, str]):
-    job_type = "test.effect"
-    message = EffectMessage
-    description = Description(
-        effect="an effect.", business_rows="none.", success="it is there.", failure="none."
-    )
-    supports_lookup = False
-
-    @classmethod
-    def key(cls, message: EffectMessage) -> JobKey:
-        return job_key(cls.job_type, message.name)
-
     def outside(self) -> Any:  # noqa: ANN401  # the explorer's fake
-        return self.dependencies.provider(self.resources.providers[0])
+        return self.tools.provider(self.all_providers()[0])
 
     def key_scope(self) -> str:
         return str(getattr(self.outside(), "account", ""))
 
-    def precheck(self, message: EffectMessage) -> PrecheckResult[str]:
-        return Proceed(facts=message.name, values={"name": message.name})
-
-    def execute(self, call: EffectCall[str]) -> EffectOutcome:
-        answer: EffectOutcome = self.outside().do(call.facts, call.idempotency_key("do"))
-        return answer
-
-    def lookup(self, call: EffectCall[str]) -> LookupOutcome:
-        if not self.supports_lookup:
-            return LookupUnsupported()
-        answer: LookupOutcome = self.outside().find(call.facts)
-        return answer
-
 
 def contract_for_safety(
     safety: RetrySafety, *, window: timedelta | None = None, lag: timedelta | None = None
-) -> type[AnyContract]:
+) -> type[AnyJob]:
+    safety_value: Any = safety.value
+
     class Outside(Provider[Any, ProviderSettings]):
         name = "outside"
         has_api_key = False
@@ -142,11 +115,20 @@ def contract_for_safety(
             raise NotImplementedError
 
     class Classed(Effect):
-        supports_lookup = lag is not None
-        policy = RetryPolicy(safety=safety, profile=Outside.profile)
-        resources = Resources(queue="effects", providers=(Outside(),))
+        provider = Outside()
+        queue = "effects"
+        safety = safety_value
 
-    return Classed
+        def execute(self, call: Call) -> EffectOutcome:
+            answer: EffectOutcome = self.outside().do(self.name, call.idempotency_key("do"))
+            return answer
+
+    class LookedUp(Classed):
+        def lookup(self, call: Call) -> LookupOutcome:
+            answer: LookupOutcome = self.outside().find(self.name)
+            return answer
+
+    return Classed if lag is None else LookedUp
 
 
 def safety_scenario(

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from oncely.contracts.contract import AnyContract
-from oncely.contracts.resources import JobSettings
+from oncely.contracts.job import AnyJob, JobSettings
 from oncely.core import attempt, decide
 from oncely.core.effect_outcomes import EffectOutcome, LookupOutcome, NotFound, Succeeded
 from oncely.core.ended_jobs import MONEY_RETENTION, awaits_publishing, mark_published
@@ -163,11 +162,11 @@ class LetterSettings(JobSettings):
 
 class LetterWithSettings(contract_for_safety(RetrySafety.AT_MOST_ONCE)):  # type: ignore[misc]  # made on the spot
     def precheck(self, message: EffectMessage) -> object:
-        self.dependencies.job_settings(LetterSettings)
+        self.tools.job_settings(LetterSettings)
         return super().precheck(message)
 
 
-def explore_letter(contract: type[AnyContract], settings: JobSettings | None = None) -> set[str]:
+def explore_letter(contract: type[AnyJob], settings: JobSettings | None = None) -> set[str]:
     report = explore(
         contract,
         message=MESSAGE,
@@ -282,7 +281,7 @@ def test_repeated_problem_is_reported_once() -> None:
         ),
     ],
 )
-def test_contract_that_overstates_its_provider_is_found(wrong: type[AnyContract]) -> None:
+def test_contract_that_overstates_its_provider_is_found(wrong: type[AnyJob]) -> None:
     with pytest.raises(AssertionError, match=r"REPLAY='test\.effect:.*\n.*happened 2 times"):
         explore(
             wrong,

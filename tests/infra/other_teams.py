@@ -9,13 +9,8 @@ from typing import Any, Final
 
 VOUCHERS: Final = '''
 from datetime import timedelta
-from typing import Literal
 
-from oncely import (
-    Contract, Description, EffectCall, EffectOutcome, JobKey, Message, PrecheckResult, Proceed,
-    Provider, ProviderAccess, ProviderProfile, ProviderSettings, Resources, RetryPolicy,
-    RetrySafety, job_key,
-)
+from oncely import Call, EffectOutcome, Job, Provider, ProviderAccess, ProviderProfile, ProviderSettings
 
 
 class VoucherApi:
@@ -36,59 +31,34 @@ class VoucherProvider(Provider[VoucherApi, ProviderSettings]):
 PROVIDER = VoucherProvider()
 
 
-class VoucherMessage(Message):
-    job: Literal["voucher.issue"]
-    v: Literal[1]
+class VoucherIssue(Job):
+    """A voucher is issued."""
+
+    key = "voucher_id"
+    provider = PROVIDER
+    queue = "vouchers"
+    reads = ("customers",)
+
     voucher_id: str
 
-
-class VoucherIssue(Contract[VoucherMessage, str]):
-    job_type = "voucher.issue"
-    message = VoucherMessage
-    example = VoucherMessage.model_construct(job="voucher.issue", v=1, voucher_id="7")
-    policy = RetryPolicy(safety=RetrySafety.KEYED, profile=PROVIDER.profile)
-    resources = Resources(queue="vouchers", reads=("customers",), providers=(PROVIDER,))
-    description = Description(
-        effect="a voucher is issued.", business_rows="none.", success="issued.", failure="refused."
-    )
-
-    @classmethod
-    def key(cls, message: VoucherMessage) -> JobKey:
-        return job_key(cls.job_type, message.voucher_id)
-
-    def precheck(self, message: VoucherMessage) -> PrecheckResult[str]:
-        return Proceed(facts=message.voucher_id, values={"voucher_id": message.voucher_id})
-
-    def execute(self, call: EffectCall[str]) -> EffectOutcome:
+    def execute(self, call: Call) -> EffectOutcome:
         raise NotImplementedError
 '''
 
 
 INVOICES: Final = '''
-from typing import Literal
-
-from oncely import Message, Resources
 from oncely.jobs.payment_charge import PaymentCharge
-
-
-class InvoiceMessage(Message):
-    job: Literal["invoice.pay"]
-    v: Literal[1]
 
 
 class PayInvoice(PaymentCharge):
     """Its own queue, a table that we do not know, a key of its own."""
 
     job_type = "invoice.pay"
-    message = InvoiceMessage
-    personal_fields = ()
-    resources = Resources(
-        queue="invoices",
-        reads=("invoices",),
-        writes=("invoices",),
-        secrets=("ledger",),
-        sends_to=("payments",),
-    )
+    queue = "invoices"
+    reads = ("invoices",)
+    writes = ("invoices",)
+    secrets = ("ledger",)
+    sends_to = ("payments",)
 '''
 
 

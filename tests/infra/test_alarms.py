@@ -38,7 +38,7 @@ def test_alarms_match_expected_set(prod: Assembly) -> None:
         *("ProcessingError", "AckFailed", "PublishFailed", "Throttled", "HighFailureRate"),
         *("FunctionErrors", "FunctionThrottles", "AdminPageErrors"),
         *("ResolveFailed", "AlertFailed", "TableBlocked", "SweepFinished"),
-        *(f"OldestMessage{pascal_case(kind.resources.queue)}" for kind in SHIPPED_JOBS),
+        *(f"OldestMessage{pascal_case(kind.queue)}" for kind in SHIPPED_JOBS),
         *("OldestMessageDeadLetters", "OldestMessageRejects", "StreamRecordsDropped"),
         *("HistoryGap", "HistoryBehind", "EventsNotProcessed"),
     }

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from oncely.contracts.contract import providers_of
+from oncely.contracts.job import providers_of
 from oncely.contracts.job_names import JOBS_ENV_VAR
 from oncely.contracts.settings import Settings
 from oncely.jobs.shipped import SHIPPED_JOBS

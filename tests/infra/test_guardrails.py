@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from app import build_app
-from oncely.contracts.contract import AnyContract
+from oncely.contracts.job import AnyJob
 from oncely.core.profiles import RetrySafety
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.jobs.receipt_send import ReceiptSend
@@ -158,7 +158,7 @@ class ShortRetentionCharge(PaymentCharge):
     ],
 )
 def test_unsafe_configuration_error_names_both_numbers(
-    kind: type[AnyContract], values: dict[str, Any], sentence: str
+    kind: type[AnyJob], values: dict[str, Any], sentence: str
 ) -> None:
     stage = settings(**values)
 

@@ -245,7 +245,7 @@ def test_new_row_of_every_contract_may_be_inserted(granted: set[Permission]) -> 
         world.enqueuer().enqueue(message)
 
     for job in world.store.jobs.values():
-        queue = next(one.resources.queue for one in SHIPPED_JOBS if one.job_type == job.job_type)
+        queue = next(one.queue for one in SHIPPED_JOBS if one.job_type == job.job_type)
         role = f"Policies/{pascal_case(queue)}Producer"
         names = tuple(serialize_job(job))
         request = Request(role, "dynamodb:PartiQLInsert", JOBS, (job.job_key,), names)

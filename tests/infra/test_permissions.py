@@ -89,14 +89,14 @@ def test_secret_is_readable_only_where_jobs_need_it(prod: Assembly) -> None:
         (role, f"ProviderSecrets/{pascal_case(name)}")
         for kind in SHIPPED_JOBS
         # A stage without the settings of a provider has no secret of it.
-        for name in kind.resources.secret_names_for(
+        for name in kind.secret_names(
             plugin
-            for plugin in kind.resources.providers
+            for plugin in kind.all_providers()
             if plugin.is_configured(plugin.read_settings({}))
         )
         for role in (
             *("Reconciler/Resolve", "AdminPage/Repair", "Policies/Operator"),
-            f"{pascal_case(kind.resources.queue)}Worker/Worker",
+            f"{pascal_case(kind.queue)}Worker/Worker",
         )
     }
 

@@ -9,7 +9,7 @@ import pytest
 from aws_cdk import App, Environment, Validations
 from cdk_nag import AwsSolutionsChecks
 
-from oncely.contracts.contract import AnyContract
+from oncely.contracts.job import AnyJob
 from oncely.core.errors import OncelyError
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.jobs.shipped import SHIPPED_JOBS
@@ -25,7 +25,7 @@ FLAGS = json.loads((REPOSITORY / "cdk.json").read_text(encoding="utf-8"))["conte
 
 
 @pytest.fixture(scope="module")
-def invoice_job(tmp_path_factory: pytest.TempPathFactory) -> Iterator[type[AnyContract]]:
+def invoice_job(tmp_path_factory: pytest.TempPathFactory) -> Iterator[type[AnyJob]]:
     """A job of another team."""
     with own_package(tmp_path_factory.mktemp("invoices"), "invoice_jobs", INVOICES) as module:
         yield module.PayInvoice
@@ -33,7 +33,7 @@ def invoice_job(tmp_path_factory: pytest.TempPathFactory) -> Iterator[type[AnyCo
 
 def synthesize_stack(
     folder: Path,
-    *more: type[AnyContract],
+    *more: type[AnyJob],
     stage: str = "dev",
     account: str | None = None,
     **values: Any,  # noqa: ANN401  # settings
@@ -52,7 +52,7 @@ READING = "arn:aws:secretsmanager:eu-west-1:123456789012:secret:stripe-reading-d
 
 
 @pytest.fixture(scope="module")
-def derived(invoice_job: type[AnyContract], tmp_path_factory: pytest.TempPathFactory) -> Assembly:
+def derived(invoice_job: type[AnyJob], tmp_path_factory: pytest.TempPathFactory) -> Assembly:
     return synthesize_stack(
         tmp_path_factory.mktemp("derived"),
         invoice_job,
@@ -136,7 +136,7 @@ def test_existing_resources_are_used_instead_of_created(derived: Assembly) -> No
 
 
 def test_external_table_and_mail_are_granted_when_account_is_known(
-    invoice_job: type[AnyContract], tmp_path: Path
+    invoice_job: type[AnyJob], tmp_path: Path
 ) -> None:
     known = synthesize_stack(
         tmp_path,
@@ -155,7 +155,7 @@ def test_external_table_and_mail_are_granted_when_account_is_known(
     }
 
 
-def test_table_without_schema_is_reported(invoice_job: type[AnyContract], tmp_path: Path) -> None:
+def test_table_without_schema_is_reported(invoice_job: type[AnyJob], tmp_path: Path) -> None:
     with pytest.raises(StageError, match="requires the table 'invoices', which has no schema"):
         synthesize_stack(tmp_path, invoice_job)
 
@@ -173,7 +173,7 @@ def test_existing_job_table_without_stream_is_reported(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_list_of_jobs_is_reported(
-    tmp_path: Path, contract: type[AnyContract], sentence: str
+    tmp_path: Path, contract: type[AnyJob], sentence: str
 ) -> None:
     with pytest.raises(OncelyError, match=sentence):
         synthesize_stack(tmp_path, contract)

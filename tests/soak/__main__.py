@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from oncely.contracts.contract import providers_of
+from oncely.contracts.job import providers_of
 from oncely.core.lifecycle import ENDED
 from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely.testing.sandbox import Sandbox

@@ -22,7 +22,7 @@ from typing import Any, Final
 from oncely.app import App, app_from_env
 from oncely.aws.clients import AwsClients
 from oncely.cli.main import app as command
-from oncely.contracts.contract import providers_of
+from oncely.contracts.job import providers_of
 from oncely.contracts.job_names import jobs_from_env
 from oncely.core.effect_outcomes import Json
 from oncely.core.job_row import EvidenceEntry, JobRow

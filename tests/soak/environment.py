@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-from oncely.contracts.contract import providers_of
+from oncely.contracts.job import providers_of
 from oncely.contracts.job_names import JOBS_ENV_VAR, name_jobs
 from oncely.contracts.settings import Settings, queue_env_var, secret_env_var, table_env_var
 from oncely.jobs.shipped import SHIPPED_JOBS

@@ -26,7 +26,7 @@ TARGET: Final = "payment.charge"
 # The requests that begin a charge, or continue one.
 CHARGES: Final = tuple(
     sandbox_type(plugin).requests[name]
-    for plugin in PaymentCharge.resources.providers
+    for plugin in PaymentCharge.all_providers()
     for name in ("prepare", "execute")
 )
 EFFECTIVE_SECONDS: Final = 10.0

@@ -12,7 +12,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from oncely.app import App
 from oncely.aws.clients import AwsClients
-from oncely.contracts.registry import ContractRegistry
+from oncely.contracts.registry import JobRegistry
 from oncely.contracts.settings import Settings, queue_env_var
 from oncely.core.errors import OncelyError
 from oncely.core.outcomes import Ended
@@ -89,7 +89,7 @@ class SoakServices:
         settings = Settings.from_env({**os.environ, **more}, SHIPPED_JOBS)
         ports: Any = Ports(settings)
         ports.clock = self.clock
-        return App(settings, ContractRegistry(SHIPPED_JOBS), ports)
+        return App(settings, JobRegistry(SHIPPED_JOBS), ports)
 
     def _publish(self, processed: list[ProcessedDelivery]) -> None:
         """Publish an ended job, as the stream does. The reconciler finds what it misses."""

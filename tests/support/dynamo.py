@@ -18,7 +18,7 @@ from oncely.app import App
 from oncely.aws.business_tables import BusinessTable
 from oncely.aws.client_config import DYNAMODB
 from oncely.aws.clients import AwsClients
-from oncely.contracts.registry import ContractRegistry
+from oncely.contracts.registry import JobRegistry
 from oncely.contracts.settings import Settings, pascal_case
 from oncely.contracts.table_schema import IndexSchema, KeySchema, TableSchema
 from oncely.core.effect_outcomes import BusinessWrite
@@ -194,7 +194,7 @@ class DynamoFixture:
         )
         clients = AwsClients()
         clients.dynamodb = client or self.client
-        return App(settings, ContractRegistry(SHIPPED_JOBS), Ports(settings, clients))
+        return App(settings, JobRegistry(SHIPPED_JOBS), Ports(settings, clients))
 
     def inserter(self, client: "DynamoDBClient | None" = None) -> JobInserter:
         return JobInserter(client or self.client, self.store(client))

@@ -23,9 +23,9 @@ from tests.support.table_schemas import TABLE_SCHEMAS
 DAY = 86_400
 T = TypeVar("T")
 # All registered jobs, including a reader's own.
-QUEUES = tuple(dict.fromkeys(kind.resources.queue for kind in SHIPPED_JOBS))
+QUEUES = tuple(dict.fromkeys(kind.queue for kind in SHIPPED_JOBS))
 TABLES = tuple(
-    dict.fromkeys(("jobs", *(name for kind in SHIPPED_JOBS for name in kind.resources.table_names)))
+    dict.fromkeys(("jobs", *(name for kind in SHIPPED_JOBS for name in kind.table_names())))
 )
 
 

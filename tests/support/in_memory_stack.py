@@ -12,9 +12,8 @@ from oncely.alerts.review_alerts import ReviewAlerter
 from oncely.app import App
 from oncely.aws.objects import S3Objects
 from oncely.aws.sqs import MessageSender
-from oncely.contracts.contract import AnyContract, providers_of
-from oncely.contracts.registry import ContractRegistry
-from oncely.contracts.resources import JobSettings
+from oncely.contracts.job import AnyJob, JobSettings, providers_of
+from oncely.contracts.registry import JobRegistry
 from oncely.contracts.settings import Settings
 from oncely.core.effect_outcomes import BusinessWrite
 from oncely.core.job_row import JobRow
@@ -67,7 +66,6 @@ ROW_RETENTION = timedelta(days=90)
 UNLIMITED = ProviderSettings(effects_per_second=math.inf, lookups_per_second=math.inf)
 GENERATION = "table-1"
 TABLE_RETENTION = timedelta(days=400)
-RESOURCES = [contract.resources for contract in SHIPPED_JOBS]
 SETTINGS = Settings(
     stack_name="Oncely-test",
     retention_days=90,
@@ -79,9 +77,9 @@ SETTINGS = Settings(
     archive_bucket=ARCHIVE,
     batch_concurrency=5,
     max_receive_count=5,
-    tables={name: name for one in RESOURCES for name in one.table_names},
-    secrets={name: name for one in RESOURCES for name in one.secret_names},
-    queues={name: name for one in RESOURCES for name in one.sends_to},
+    tables={name: name for one in SHIPPED_JOBS for name in one.table_names()},
+    secrets={name: name for one in SHIPPED_JOBS for name in one.secret_names()},
+    queues={name: name for one in SHIPPED_JOBS for name in one.sends_to},
     providers={plugin.name: plugin.read_settings({}) for plugin in providers_of(SHIPPED_JOBS)},
 )
 T = TypeVar("T")
@@ -186,7 +184,7 @@ class InMemoryStack:
     clock: FakeClock = field(default_factory=FakeClock)
     alerts: FakeNotifier = field(default_factory=FakeNotifier)
     outbox: FakeMessageSender = field(default_factory=FakeMessageSender)
-    contracts: tuple[type[AnyContract], ...] = SHIPPED_JOBS
+    contracts: tuple[type[AnyJob], ...] = SHIPPED_JOBS
     tokens: SequentialTokens = field(default_factory=SequentialTokens)
     second_operator_above: str = ""
     max_alerts_per_hour: int = SETTINGS.max_alerts_per_hour
@@ -216,7 +214,7 @@ class InMemoryStack:
                 one.now = one.now or self.clock.now
 
     @property
-    def dependencies(self) -> InMemoryPorts:
+    def tools(self) -> InMemoryPorts:
         return self.ports()
 
     def ports(self, *, provider: Any = None, **changes: Any) -> InMemoryPorts:  # noqa: ANN401  # ports by name
@@ -250,9 +248,9 @@ class InMemoryStack:
 
     @property
     def settings(self) -> Settings:
-        queue = self.contracts[0].resources.queue if self.contracts else None
+        queue = self.contracts[0].queue if self.contracts else None
         above = {"second_operator_above": self.second_operator_above}
-        tables = {name: name for one in self.contracts for name in one.resources.table_names}
+        tables = {name: name for one in self.contracts for name in one.table_names()}
         retention = dict.fromkeys((*SETTINGS.tables, *tables), TABLE_RETENTION.days)
         changes = {
             "queue_name": queue,
@@ -282,8 +280,8 @@ class InMemoryStack:
         return self.guard or FakeTableGuard(TableOpen(deployment=self.deployment, tag_key=TAG_KEY))
 
     @property
-    def registry(self) -> ContractRegistry:
-        return ContractRegistry(self.contracts)
+    def registry(self) -> JobRegistry:
+        return JobRegistry(self.contracts)
 
     def runner(self, **changes: Any) -> JobRunner:  # noqa: ANN401  # ports by name
         return self.app(**changes).job_runner

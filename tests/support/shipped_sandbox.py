@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from oncely.contracts.contract import providers_of
+from oncely.contracts.job import providers_of
 from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely.providers.braintree.sandbox import BraintreeSandbox
 from oncely.providers.hubspot.sandbox.api import HubSpotSandbox

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any, Final, cast
 
 from oncely.aws.objects import S3Objects
-from oncely.contracts.contract import AnyContract
+from oncely.contracts.job import AnyJob
 from oncely.core.due import DUE_SHARDS
 from oncely.core.effect_outcomes import BusinessWrite
 from oncely.core.job_row import JobRow
@@ -27,12 +27,12 @@ from tests.support.table_schemas import TABLE_SCHEMAS
 ARCHIVE: Final = "archive"
 
 
-def new_account(now: Now = lambda: START, contracts: Iterable[type[AnyContract]] = ()) -> MemoryAws:
+def new_account(now: Now = lambda: START, contracts: Iterable[type[AnyJob]] = ()) -> MemoryAws:
     """An account with an archive, and with the tables of the shipped jobs and these contracts."""
     schemas = {
         schema.name: schema
         for contract in contracts
-        for schema in contract.resources.tables
+        for schema in contract.all_tables()
         if not isinstance(schema, str)
     }
     aws = MemoryAws(now=now, tables={**schemas, **TABLE_SCHEMAS})

@@ -2,15 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Literal
+from types import new_class
+from typing import Any, ClassVar
 
-from oncely.contracts.contract import Contract
-from oncely.contracts.description import Description
-from oncely.contracts.message import Message
-from oncely.contracts.resources import Resources
+from oncely.contracts.job import Job
 from oncely.core.effect_outcomes import EffectOutcome, LookupOutcome, Prepared, Succeeded
-from oncely.core.job_type import EffectCall, PrecheckResult, Proceed
-from oncely.core.keys import JobKey, job_key
+from oncely.core.job_type import Call, PrecheckResult, Proceed
 from oncely.core.profiles import RetrySafety
 from tests.support.in_memory_stack import InMemoryStack
 from tests.unit.samples import TERMS
@@ -20,45 +17,36 @@ FACTS = "where to go"
 PROCEED: Proceed[str] = Proceed(facts=FACTS, values={"to": "the bank"})
 
 
-class ErrandMessage(Message):
-    job: Literal["errand.run"]
-    v: Literal[1]
-    errand_id: str
+class Errand(Job[str]):
+    """An errand."""
 
-
-class Errand(Contract[ErrandMessage, str]):
     job_type = "errand.run"
-    message = ErrandMessage
-    policy = TERMS
-    resources = Resources(queue="errands")
-    description = Description(
-        effect="an errand.", business_rows="none.", success="it is run.", failure="never."
-    )
+    key = "errand_id"
+    queue = "errands"
+    profile = TERMS.profile
+    safety = "keyed"
 
-    checks: Callable[[], PrecheckResult[str]]
-    prepares: Callable[[], Prepared | EffectOutcome | None]
-    acts: Callable[[EffectCall[str]], EffectOutcome]
-    asks: Callable[[EffectCall[str]], LookupOutcome]
+    errand_id: str
+    checks: ClassVar[Callable[[], PrecheckResult[str]]]
+    prepares: ClassVar[Callable[[], Prepared | EffectOutcome | None]]
+    acts: ClassVar[Callable[[Call[str]], EffectOutcome]]
+    asks: ClassVar[Callable[[Call[str]], LookupOutcome]]
 
-    @classmethod
-    def key(cls, message: ErrandMessage) -> JobKey:
-        return job_key(cls.job_type, message.errand_id)
-
-    def precheck(self, message: ErrandMessage) -> PrecheckResult[str]:
+    def precheck(self) -> PrecheckResult[str]:
         return self.checks()
 
-    def prepare(self, call: EffectCall[str]) -> Prepared | EffectOutcome | None:
+    def prepare(self, call: Call[str]) -> Prepared | EffectOutcome | None:
         return self.prepares()
 
-    def execute(self, call: EffectCall[str]) -> EffectOutcome:
+    def execute(self, call: Call[str]) -> EffectOutcome:
         return self.acts(call)
 
-    def lookup(self, call: EffectCall[str]) -> LookupOutcome:
+    def lookup(self, call: Call[str]) -> LookupOutcome:
         return self.asks(call)
 
 
-MESSAGE = ErrandMessage(job="errand.run", v=1, errand_id="7")
-KEY = Errand.key(MESSAGE)
+MESSAGE = Errand(errand_id="7").to_dict()
+KEY = Errand(errand_id="7").job_key()
 
 
 def errand_type(safety: RetrySafety = RetrySafety.KEYED, **steps: Step) -> type[Errand]:
@@ -69,12 +57,17 @@ def errand_type(safety: RetrySafety = RetrySafety.KEYED, **steps: Step) -> type[
         "acts": lambda _: Succeeded("run"),
         "asks": lambda _: Succeeded("was run"),
     }
-    members = {name: staticmethod(step) for name, step in {**successful, **steps}.items()}
-    return type("AnErrand", (Errand,), {"policy": replace(TERMS, safety=safety), **members})
+    members: dict[str, Any] = {
+        name: staticmethod(step) for name, step in {**successful, **steps}.items()
+    }
+    made = new_class("AnErrand", (Errand,), {}, lambda names: names.update(members))
+    made.policies = {"": replace(TERMS, safety=safety)}
+    return made
 
 
 def make_errand(safety: RetrySafety = RetrySafety.KEYED, **steps: Step) -> Errand:
-    return errand_type(safety, **steps)(InMemoryStack().dependencies)
+    errand = errand_type(safety, **steps)(errand_id="7")
+    return errand.with_tools(InMemoryStack().tools)
 
 
 def raising_step(error: Exception) -> Callable[..., Any]:

@@ -1,47 +1,34 @@
 """A job type of the tests. It may run again, so its key is a token of the producer."""
 
-from typing import Literal
-
-from oncely.contracts.contract import Contract
-from oncely.contracts.description import Description
-from oncely.contracts.message import Message
-from oncely.contracts.resources import Resources
+from oncely.contracts.job import Job
 from oncely.core.effect_outcomes import Succeeded
-from oncely.core.job_type import EffectCall, Proceed
-from oncely.core.keys import JobKey, job_key
-from oncely.core.profiles import RetryPolicy, RetrySafety
+from oncely.core.job_type import Call, PrecheckResult, Proceed
 from tests.unit.samples import PROFILE
 
 
-class ReportMessage(Message):
-    job: Literal["report.build"]
-    v: Literal[1]
+class ReportBuild(Job):
+    """A file."""
+
+    key = "token"
+    queue = "reports"
+    profile = PROFILE
+    safety = "natural"
+    sends_to = ("mail",)
+
     list_id: str
     token: str
     text: str | None = None
 
+    def subject_id(self) -> None:
+        return None
 
-class ReportBuild(Contract[ReportMessage, None]):
-    job_type = "report.build"
-    message = ReportMessage
-    policy = RetryPolicy(safety=RetrySafety.NATURAL, profile=PROFILE)
-    resources = Resources(queue="reports", sends_to=("mail",))
-    description = Description(
-        effect="a file.", business_rows="none.", success="it is there.", failure="never."
-    )
+    def uniqueness_key(self) -> str:
+        return f"report.build:{self.list_id}"
 
-    @classmethod
-    def key(cls, message: ReportMessage) -> JobKey:
-        return job_key(cls.job_type, message.token)
+    def precheck(self) -> PrecheckResult[None]:
+        return Proceed(facts=None, values={"list_id": self.list_id})
 
-    @classmethod
-    def uniqueness_key(cls, message: ReportMessage) -> str:
-        return f"report.build:{message.list_id}"
-
-    def precheck(self, message: ReportMessage) -> Proceed[None]:
-        return Proceed(facts=None, values={"list_id": message.list_id})
-
-    def execute(self, call: EffectCall[None]) -> Succeeded:
+    def execute(self, call: Call) -> Succeeded:
         return Succeeded("built")
 
 

@@ -239,7 +239,7 @@ def test_lookup_of_row_without_its_claim_searches_in_our_deployment() -> None:
     row = world.job(KEY)
     contract_type, message = world.registry.parse_row(row)
 
-    found = lookup_effect(row, contract_type(world.dependencies, "stripe"), message, table)
+    found = lookup_effect(row, contract_type(world.tools, "stripe"), message, table)
 
     assert isinstance(found.outcome, Succeeded)
     assert found.restored_fields["deployment"] == "dev"

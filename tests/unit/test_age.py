@@ -181,7 +181,7 @@ def test_pause_of_a_row_that_waits_is_counted_once(world: InMemoryStack) -> None
     pause_for(world, 2 * DAY)
     now = world.clock.now()
 
-    aged = exclude_holds(world.job(KEY), PaymentCharge(world.dependencies), world.gate, now)
+    aged = exclude_holds(world.job(KEY), PaymentCharge(world.tools), world.gate, now)
 
     assert aged.age_starts_at(now) == now - 10 * HOUR
 
@@ -286,6 +286,6 @@ def test_ordinary_run_does_not_ask_how_long_it_was_held(minutes: float, reads: i
     world = InMemoryStack()
     gate = CountingGate(table=world.gates, clock=world.clock)
     now = NOW + timedelta(minutes=minutes)
-    exclude_holds(make_job(created_at=NOW), PaymentCharge(world.dependencies), gate, now)
+    exclude_holds(make_job(created_at=NOW), PaymentCharge(world.tools), gate, now)
 
     assert len(asked) == reads

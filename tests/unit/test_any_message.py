@@ -7,19 +7,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncely.contracts.contract import AnyContract
+from oncely.contracts.job import AnyJob
 from oncely.contracts.message import Message, encode_message
-from oncely.contracts.registry import ContractRegistry
+from oncely.contracts.registry import JobRegistry
 from oncely.core.errors import InvalidInputError, InvalidMessageError
 from oncely.core.keys import MAX_KEY_LENGTH, JobKey
 from oncely.core.row_items import serialize
 from oncely.jobs.shipped import SHIPPED_JOBS
-from oncely.jobs.sync_contact import ContactMessage
+from oncely.jobs.sync_contact import SyncContact
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.outcomes import is_invalid
 from tests.support.worker import BatchHarness, make_delivery
 
-REGISTRY = ContractRegistry(SHIPPED_JOBS)
+REGISTRY = JobRegistry(SHIPPED_JOBS)
 FIELDS = ("v", "order_id", "amount", "currency", "customer_id", "attempt", "something_else")
 # What a log or a reason must never contain.
 SECRET = "4242-s3cr3t"
@@ -134,10 +134,10 @@ def messages(draw: st.DrawFn) -> dict[str, Any]:
     fields = sorted(contract.message.model_fields.keys() - {"job"})
     likely = {name: draw(LIKELY.get(name, IDS)) for name in fields if draw(st.booleans())}
     odd = draw(st.dictionaries(st.sampled_from(fields), ANYTHING, max_size=1))
-    return {**contract.example.to_dict(), **likely, **(odd if draw(st.booleans()) else {})}
+    return {**contract.example_message(), **likely, **(odd if draw(st.booleans()) else {})}
 
 
-def parse_body(body: str) -> tuple[type[AnyContract], Message] | str:
+def parse_body(body: str) -> tuple[type[AnyJob], Message] | str:
     """Parse as a worker does. Returns the reason if it is rejected."""
     try:
         contract, message = REGISTRY.parse_body(body)
@@ -159,9 +159,9 @@ def test_any_bytes_are_rejected_with_printable_reason(body: bytes) -> None:
     ("contract", "name"),
     [(one, name) for one in SHIPPED_JOBS for name in sorted(one.message.model_fields)],
 )
-def test_reject_reason_of_no_contract_repeats_value(contract: type[AnyContract], name: str) -> None:
+def test_reject_reason_of_no_contract_repeats_value(contract: type[AnyJob], name: str) -> None:
     for value in (SECRET * 20, [SECRET], {"card": SECRET}):
-        reason = parse_body(json.dumps({**contract.example.to_dict(), name: value}))
+        reason = parse_body(json.dumps({**contract.example_message(), name: value}))
         if name == "record" and isinstance(value, dict):
             continue  # ignored, and so accepted
         assert isinstance(reason, str)
@@ -272,7 +272,7 @@ def test_empty_name_is_invalid(value: str) -> None:
 )
 def test_value_within_bounds_is_accepted_and_can_be_stored(value: str) -> None:
     _, message = REGISTRY.parse_body(contact_body(value))
-    assert isinstance(message, ContactMessage)
+    assert isinstance(message, SyncContact)
     assert message.record is not None
     serialize(message.record)
 

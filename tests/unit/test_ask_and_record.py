@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from oncely.contracts.contract import AnyContract
+from oncely.contracts.job import AnyJob
 from oncely.core.ask_and_record import Asked, Inquirer, Question
 from oncely.core.attempt import DecisionWriter
 from oncely.core.effect_outcomes import (
@@ -40,7 +40,7 @@ class _Freeing(Errand):
 def ask(
     store: InspectableStore,
     row: JobRow,
-    contract: AnyContract,
+    contract: AnyJob,
     **why: Any,  # noqa: ANN401  # fields by name
 ) -> Asked:
     store.jobs[row.job_key] = row
@@ -68,7 +68,7 @@ def test_late_failure_changes_rows_only_if_effect_may_fail_later(*, may_fail_lat
     store = InspectableStore()
     errand = make_errand(asks=lambda _: Declined("it came back", "returned"))
     terms = replace(TERMS, may_fail_later=may_fail_later)
-    contract = type("Freeing", (_Freeing, type(errand)), {"policy": terms})(errand.dependencies)
+    contract = type("Freeing", (_Freeing, type(errand)), {"policy": terms})(errand.tools)
     row = make_job(status=Status.FINISHED, fingerprint=fingerprint(PROCEED.values))
 
     assert ask(store, row, contract).result.job == store.jobs[row.job_key]
@@ -83,7 +83,7 @@ def errand_during_which(
     answer: LookupOutcome,
     *,
     may_fail_later: bool = False,
-) -> AnyContract:
+) -> AnyJob:
     """An errand whose row others change after the provider has answered."""
 
     def asks(_: object) -> LookupOutcome:
@@ -93,9 +93,7 @@ def errand_during_which(
 
     errand = make_errand(asks=asks)
     terms = replace(TERMS, may_fail_later=may_fail_later)
-    contract: AnyContract = type("Changing", (type(errand),), {"policy": terms})(
-        errand.dependencies
-    )
+    contract: AnyJob = type("Changing", (type(errand),), {"policy": terms})(errand.tools)
     return contract
 
 

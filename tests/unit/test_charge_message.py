@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from oncely.contracts.registry import ContractRegistry
+from oncely.contracts.registry import JobRegistry
 from oncely.core.errors import InvalidMessageError
-from oncely.jobs.payment_charge import ChargeMessage, PaymentCharge
+from oncely.jobs.payment_charge import PaymentCharge
 from tests.support.in_memory_stack import charge_message
 
-REGISTRY = ContractRegistry([PaymentCharge])
+REGISTRY = JobRegistry([PaymentCharge])
 
 
 def error_text(message: dict[str, object]) -> str:
@@ -84,5 +84,5 @@ def test_omitted_fields_stay_out_of_row() -> None:
 )
 def test_job_key_depends_only_on_order_and_attempt(more: dict[str, object], key: str) -> None:
     _, message = REGISTRY.parse_body(json.dumps({**charge_message(), **more}))
-    assert isinstance(message, ChargeMessage)
+    assert isinstance(message, PaymentCharge)
     assert PaymentCharge.key(message) == key

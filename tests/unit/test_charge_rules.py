@@ -4,23 +4,23 @@ import pytest
 
 from oncely.core.effect_outcomes import Anomalous, NotFound
 from oncely.core.job_row import JobRow
-from oncely.core.job_type import EffectCall, Proceed
+from oncely.core.job_type import Call, Proceed
 from oncely.core.outcomes import NeedsReview
-from oncely.jobs.payment_charge import ChargeMessage, Order, PaymentCharge
+from oncely.jobs.payment_charge import Order, PaymentCharge
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.unit.samples import KEY, make_job
 
 EUR = {"amount": 1250, "currency": "eur"}
 
 
-def make_message(attempt: int = 1) -> ChargeMessage:
-    return ChargeMessage.model_validate(charge_message(attempt=attempt))
+def make_message(attempt: int = 1) -> PaymentCharge:
+    return PaymentCharge.model_validate(charge_message(attempt=attempt))
 
 
 def make_order() -> Order:
     world = InMemoryStack()
     world.add_order()
-    standing = PaymentCharge(world.dependencies).precheck(make_message())
+    standing = PaymentCharge(world.tools).precheck(make_message())
     assert isinstance(standing, Proceed)
     return standing.facts
 
@@ -59,8 +59,8 @@ def test_claim_saves_provider_account_as_key_scope(world: InMemoryStack) -> None
 
 
 def test_charge_is_proved_absent_without_saved_payment() -> None:
-    contract = PaymentCharge(InMemoryStack().dependencies)
-    call = EffectCall(job=make_job(provider_ref=None), facts=make_order())
+    contract = PaymentCharge(InMemoryStack().tools)
+    call = Call(job=make_job(provider_ref=None), facts=make_order())
 
     lookup = contract.lookup(call)
 
@@ -83,7 +83,7 @@ def test_order_without_payment_details_needs_review(name: str, value: object) ->
 
 
 def test_order_is_paid_without_charge_id_when_none_is_known() -> None:
-    contract = PaymentCharge(InMemoryStack().dependencies)
+    contract = PaymentCharge(InMemoryStack().tools)
     for known in ({}, {"charge_id": "ch_1"}):
         (write,) = contract.on_success(make_order(), make_job(result=known or None))
         assert write.set == {"status": "paid", **known}

@@ -9,7 +9,7 @@ import pytest
 from oncely.app import App
 from oncely.aws.clients import AwsClients
 from oncely.cli.stack_environment import stack_environment
-from oncely.contracts.registry import ContractRegistry
+from oncely.contracts.registry import JobRegistry
 from oncely.contracts.settings import Settings
 from oncely.core.errors import NotConfiguredError
 from oncely.jobs.payment_charge import PaymentCharge
@@ -54,7 +54,7 @@ def test_service_is_built_on_aws(service: str) -> None:
     settings = SETTINGS.model_copy(update={"queue_name": "payments", **{one: one for one in names}})
     session: Any = FakeSession()
     ports = Ports(settings, AwsClients(session))
-    app = App(settings, ContractRegistry(SHIPPED_JOBS), ports)
+    app = App(settings, JobRegistry(SHIPPED_JOBS), ports)
 
     assert type(getattr(app, service)).__name__ in service_classes()
 

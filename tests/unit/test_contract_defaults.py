@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.contracts.contract import AnyContract
+from oncely.contracts.job import AnyJob
 from oncely.core.effect_outcomes import BusinessWrite, Declined, Succeeded
 from oncely.core.job_row import UNCONFIRMED
 from oncely.core.lifecycle import Event, Status
@@ -40,7 +40,7 @@ def test_minimal_contract_has_no_follow_ups_and_key_as_window() -> None:
     ("contract", "detects"), [(PaymentCharge, True), (ReceiptSend, False), (Errand, False)]
 )
 def test_contract_detects_missing_jobs_only_if_implemented(
-    contract: type[AnyContract], *, detects: bool
+    contract: type[AnyJob], *, detects: bool
 ) -> None:
     assert contract.detects_missing_jobs() is detects
 
@@ -54,9 +54,7 @@ def test_contract_detects_missing_jobs_only_if_implemented(
         (ReceiptSend, timedelta(days=365)),
     ],
 )
-def test_contract_that_moves_money_honors_no_time(
-    contract: type[AnyContract], limit: timedelta
-) -> None:
+def test_contract_that_moves_money_honors_no_time(contract: type[AnyJob], limit: timedelta) -> None:
     assert contract.effective_schedule_limit() == limit
 
 

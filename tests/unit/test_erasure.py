@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pytest
 
 from oncely.contracts.message import Message
-from oncely.contracts.registry import ContractRegistry
+from oncely.contracts.registry import JobRegistry
 from oncely.core.claims import ClaimFailure, classify_claim_failure
 from oncely.core.effect_outcomes import BusinessWrite
 from oncely.core.ended_jobs import (
@@ -108,7 +108,7 @@ def test_mark_of_operator_stays() -> None:
     erased = erase_if_complete(job)
 
     assert erased.marked_by == "ada"
-    assert "Marked as" in build_view(erased, ContractRegistry(SHIPPED_JOBS), now=NOW).headline
+    assert "Marked as" in build_view(erased, JobRegistry(SHIPPED_JOBS), now=NOW).headline
     assert MARK not in repr(erased)
     assert erase_if_complete(erased) == erased
     line = backfill_line(replace(job, erasure_requested_at=None), generation="t")
@@ -120,7 +120,7 @@ def test_word_of_the_business_rows_stays_unconfirmed() -> None:
     erased = erase_if_complete(job)
 
     assert erased.is_unconfirmed
-    assert build_view(erased, ContractRegistry(SHIPPED_JOBS), now=NOW).headline == (
+    assert build_view(erased, JobRegistry(SHIPPED_JOBS), now=NOW).headline == (
         "The order's row says it was paid: the order's amount. No provider confirmed it. "
         "Its personal data was erased."
     )
@@ -133,7 +133,7 @@ def test_word_of_the_business_rows_stays_unconfirmed() -> None:
 )
 def test_view_of_erased_job_says_so(status: Status, headline: str) -> None:
     erased = erase_if_complete(marked(ended_job(status=status)))
-    view = build_view(erased, ContractRegistry(SHIPPED_JOBS), now=NOW)
+    view = build_view(erased, JobRegistry(SHIPPED_JOBS), now=NOW)
     assert view.headline == f"{headline} Its personal data was erased."
     assert view.to_json()["message"] == {}
 
@@ -316,11 +316,11 @@ def contract_with(**attributes: Any) -> type[Any]:  # noqa: ANN401  # of a contr
 )
 def test_contract_with_personal_data_names_owner(attributes: dict[str, Any], fault: str) -> None:
     with pytest.raises(InvariantError, match=fault):
-        ContractRegistry([contract_with(**attributes)])
+        JobRegistry([contract_with(**attributes)])
 
 
 def test_contract_that_names_owner_is_accepted() -> None:
-    ContractRegistry([contract_with(personal_fields=("email",), owner=DataOwner.CUSTOMER)])
+    JobRegistry([contract_with(personal_fields=("email",), owner=DataOwner.CUSTOMER)])
     owners = {one.job_type: one.owner for one in SHIPPED_JOBS}
     assert owners == {
         "payment.charge": DataOwner.CUSTOMER,
@@ -333,7 +333,7 @@ def test_contract_that_names_owner_is_accepted() -> None:
 
 
 def erased_record(world: InMemoryStack, *, has_open_jobs: bool = False) -> BusinessWrite | None:
-    contract = SyncContact(world.dependencies)
+    contract = SyncContact(world.tools)
     return contract.erase_record("hubspot#1", now=NOW, has_open_jobs=has_open_jobs)
 
 
@@ -345,9 +345,9 @@ def test_erased_record_leaves_tombstone() -> None:
     write = erased_record(world)
     assert write is not None
     assert not write.applies_to({**row, "version": 4})
-    assert world.dependencies.table("records").update(write)
+    assert world.tools.table("records").update(write)
 
-    left = world.dependencies.table("records").get(key)
+    left = world.tools.table("records").get(key)
     assert left is not None
     assert MARK not in str(left)
     assert (left["version"], left["gone"]) == (4, True)
@@ -372,7 +372,7 @@ def test_import_under_way_does_not_bring_erased_record_back(*, is_stored: bool) 
         crm.archive("1")
         write = erased_record(world, has_open_jobs=True)
         assert write is not None
-        assert world.dependencies.table("records").update(write)
+        assert world.tools.table("records").update(write)
 
     world.crm = InterruptingPort(crm, "get_contact", erase)
     assert is_retried(world.run({**event, "event_id": "1"}))
@@ -381,8 +381,8 @@ def test_import_under_way_does_not_bring_erased_record_back(*, is_stored: bool) 
 
     assert is_finished(outcome)
     assert outcome.result == {"result": "gone"}
-    assert MARK not in str(world.dependencies.table("records").get(key))
-    imported = world.dependencies.table("import_events").get({**key, "event_id": "1"})
+    assert MARK not in str(world.tools.table("records").get(key))
+    imported = world.tools.table("import_events").get({**key, "event_id": "1"})
     assert imported is not None
     assert imported["checksum"] is None
 
@@ -419,13 +419,13 @@ def test_push_that_ends_after_erasure_writes_nothing_into_record() -> None:
             pushed = super().upsert_contact(*args, **more)
             write = erased_record(world)
             assert write is not None
-            assert world.dependencies.table("records").update(write)
+            assert world.tools.table("records").update(write)
             return pushed
 
     world.crm = ErasedMeanwhile()
     assert is_finished(
         world.run({"job": "sync.push", "v": 1, "target": "hubspot", **key, "version": 7})
     )
-    left = world.dependencies.table("records").get(key)
+    left = world.tools.table("records").get(key)
     assert left is not None
     assert left.keys() == {"record_id", "version", "gone", "expires_at"}

@@ -22,7 +22,7 @@ from oncely.core.effect_outcomes import (
     after_send,
 )
 from oncely.core.errors import GateClosedError, NotConfiguredError, UnavailableError
-from oncely.core.job_type import EffectCall
+from oncely.core.job_type import Call
 from oncely.core.profiles import COMMIT_BUDGET, RetrySafety
 from oncely.gates.gate import Gate
 from oncely.gates.table import GateTable
@@ -108,8 +108,8 @@ def test_provider_is_asked_first_only_with_time_to_act_on_it(
 def test_prepared_reference_is_saved_before_act() -> None:
     seen: list[str | None] = []
 
-    def acts(call: EffectCall[str]) -> EffectOutcome:
-        seen.append(call.job.provider_ref)
+    def acts(call: Call[str]) -> EffectOutcome:
+        seen.append(call.row.provider_ref)
         return Succeeded("run")
 
     act = executor(make_errand(prepares=lambda: Prepared("errand_1"), acts=acts))
@@ -173,7 +173,7 @@ def test_nothing_is_sent_when_the_reservation_cannot_be_written() -> None:
 
 
 def test_progress_is_saved_before_act_continues() -> None:
-    def acts(call: EffectCall[str]) -> EffectOutcome:
+    def acts(call: Call[str]) -> EffectOutcome:
         call.save_progress({"page": 1})
         call.save_progress({"page": 2})
         return Succeeded("run")
@@ -185,7 +185,7 @@ def test_progress_is_saved_before_act_continues() -> None:
 
 
 def test_act_stops_when_progress_cannot_be_saved() -> None:
-    def acts(call: EffectCall[str]) -> EffectOutcome:
+    def acts(call: Call[str]) -> EffectOutcome:
         call.save_progress({"page": 1})
         pytest.fail("it went on without the row")
 

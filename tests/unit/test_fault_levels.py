@@ -4,7 +4,7 @@ from itertools import islice
 
 import pytest
 
-from oncely.contracts.contract import providers_of
+from oncely.contracts.job import providers_of
 from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely.testing.sandbox import FaultKind, FaultSet, sandbox_type
 from oncely_local.chaos import FAULT_PLANS, FaultLevel

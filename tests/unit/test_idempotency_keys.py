@@ -7,14 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncely.contracts.contract import Contract
 from oncely.core.effect_outcomes import Succeeded
-from oncely.core.job_type import EffectCall, Proceed
+from oncely.core.job_type import Call
 from oncely.core.keys import IdempotencyKey, JobKey, idempotency_key, job_key
 from oncely.core.lifecycle import Status
-from oncely.core.profiles import RetryPolicy, RetrySafety
 from tests.support.in_memory_stack import InMemoryStack
-from tests.unit.report_contract import ReportBuild, ReportMessage, report_message
+from tests.unit.report_contract import ReportBuild, report_message
 from tests.unit.samples import KEY, PROFILE, make_job
 
 LONGEST = JobKey("payment.charge:" + "x" * 185)
@@ -52,28 +50,18 @@ def test_idempotency_key_is_plain_up_to_length_limit(length: int, *, is_plain: b
     assert (idempotency_key(LONGEST, step, 1) == f"{LONGEST}:{step}:1") is is_plain
 
 
-class _ShortKeys(Contract[ReportMessage, str]):
+class _ShortKeys(ReportBuild):
     """Its provider takes short keys, and its first request times out."""
 
-    job_type = ReportBuild.job_type
-    message = ReportMessage
-    policy = RetryPolicy(safety=RetrySafety.KEYED, profile=replace(PROFILE, max_key_length=40))
-    resources = ReportBuild.resources
-    description = ReportBuild.description
+    safety = "keyed"
+    profile = replace(PROFILE, max_key_length=40)
     keys: ClassVar[list[IdempotencyKey]] = []
 
-    @classmethod
-    def key(cls, message: ReportMessage) -> JobKey:
-        return ReportBuild.key(message)
-
-    def precheck(self, message: ReportMessage) -> Proceed[str]:
-        return Proceed(facts=message.list_id, values={})
-
-    def execute(self, call: EffectCall[str]) -> Succeeded:
+    def execute(self, call: Call) -> Succeeded:
         self.keys.append(call.idempotency_key("build"))
         raise TimeoutError
 
-    def lookup(self, call: EffectCall[str]) -> Succeeded:
+    def lookup(self, call: Call) -> Succeeded:
         self.keys.append(call.idempotency_key("build"))
         return Succeeded("built")
 
@@ -101,7 +89,7 @@ def test_resubmitted_job_has_own_idempotency_keys(limit: int) -> None:
 def test_retries_reuse_idempotency_key_until_absence_is_proved() -> None:
     again = {"attempts": 5, "owner": "owner-5", "fence": 5}
     first, second, proved = (
-        EffectCall(job=make_job(**changes), facts=None).idempotency_key("create")
+        Call(job=make_job(**changes), facts=None).idempotency_key("create")
         for changes in ({}, again, {**again, "key_number": 2})
     )
 
@@ -109,5 +97,5 @@ def test_retries_reuse_idempotency_key_until_absence_is_proved() -> None:
 
 
 def test_call_keeps_idempotency_key_within_provider_limit() -> None:
-    call = EffectCall(job=make_job(), facts=None, max_key_length=32)
+    call = Call(job=make_job(), facts=None, max_key_length=32)
     assert len(call.idempotency_key("create")) == 32

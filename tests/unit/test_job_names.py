@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from oncely.contracts.contract import AnyContract
+from oncely.contracts.job import AnyJob
 from oncely.contracts.job_names import import_jobs, jobs_from_env, name_jobs, refuse_other_jobs
 from oncely.core.errors import NotConfiguredError
 from oncely.jobs.payment_charge import PaymentCharge
@@ -50,7 +50,7 @@ def test_own_function_must_run_the_jobs_it_was_deployed_for() -> None:
         (":PaymentCharge", "write it like shop.vouchers:VoucherIssue"),
         ("shop.vouchers:VoucherIssue", "(ModuleNotFoundError: No module named 'shop'): correct"),
         ("oncely.jobs.payment_charge:Charge", "oncely.jobs.payment_charge has no Charge"),
-        ("oncely.jobs.payment_charge:ChargeMessage", "ChargeMessage'> is not a contract"),
+        ("oncely.jobs.payment_charge:PaymentCharge", "PaymentCharge'> is not a contract"),
         ("oncely:Contract", "Contract'> is not a contract: use a subclass of oncely.Contract"),
         ("oncely:MAX_MESSAGE_BYTES", "65536 is not a contract"),
         (f"{CHARGE},{CHARGE}", f"lists PaymentCharge twice, as '{CHARGE}' and '{CHARGE}'"),
@@ -77,7 +77,7 @@ def test_module_that_fails_to_import_is_named(
     assert isinstance(caught.value.__cause__, RuntimeError)
 
 
-def local_contract() -> type[AnyContract]:
+def local_contract() -> type[AnyJob]:
     class OnlyHere(PaymentCharge):
         job_type = "only.here"
 

@@ -6,11 +6,11 @@ from typing import Annotated, Any, Final
 import pytest
 from pydantic import Field
 
-from oncely import EffectCall, JobSettings, NotConfiguredError, Succeeded
+from oncely import Call, JobSettings, NotConfiguredError, Succeeded
 from oncely.app import app_from_env
 from oncely.cli.health_checks import DeployedStack, check_job_settings
 from oncely.cli.stack_environment import stack_environment
-from oncely.contracts.contract import AnyContract
+from oncely.contracts.job import AnyJob
 from oncely.contracts.settings import Settings
 from tests.support.cli import FakeStackConnection
 from tests.unit.report_contract import ReportBuild
@@ -45,12 +45,12 @@ class ReportSettings(JobSettings):
 class ReportFromTemplate(ReportBuild):
     resources = replace(ReportBuild.resources, sends_to=(), settings=ReportSettings)
 
-    def execute(self, call: EffectCall[None]) -> Succeeded:
-        settings = self.dependencies.job_settings(ReportSettings)
+    def execute(self, call: Call[None]) -> Succeeded:
+        settings = self.tools.job_settings(ReportSettings)
         return Succeeded(f"{settings.report_template} with {settings.report_pages} pages")
 
 
-JOBS: Final[tuple[type[AnyContract], ...]] = (ReportFromTemplate,)
+JOBS: Final[tuple[type[AnyJob], ...]] = (ReportFromTemplate,)
 
 
 def test_function_reads_declared_settings() -> None:

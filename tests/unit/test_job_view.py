@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from oncely.contracts.registry import ContractRegistry
+from oncely.contracts.registry import JobRegistry
 from oncely.core.job_row import JobRow
 from oncely.core.lifecycle import Event, Status
 from oncely.core.repairs import Repair
@@ -21,7 +21,7 @@ from tests.unit.samples import NOW, TICK, make_job
 
 
 def view_of(job: JobRow) -> JobView:
-    return build_view(job, ContractRegistry(SHIPPED_JOBS), now=NOW)
+    return build_view(job, JobRegistry(SHIPPED_JOBS), now=NOW)
 
 
 def shown_job(world: InMemoryStack, key: str = KEY) -> JobView:
@@ -217,7 +217,7 @@ def test_non_text_request_id_is_not_shown() -> None:
     ],
 )
 def test_headline_follows_status_in_one_sentence(job: JobRow, headline: str) -> None:
-    assert build_view(job, ContractRegistry(()), now=NOW).headline == headline
+    assert build_view(job, JobRegistry(()), now=NOW).headline == headline
     if job.status is not Status.FINISHED:
         assert view_of(job).headline == headline.replace("done", "charged")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from oncely.cli.errors import CommandError
-from oncely.contracts.registry import ContractRegistry
+from oncely.contracts.registry import JobRegistry
 from oncely.jobs.receipt_send import ReceiptSend
 from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely.testing.local import LocalFixtures
@@ -97,7 +97,7 @@ def test_demo_sends_the_messages_of_the_project(project: LocalProject) -> None:
     assert {one.queue for one in drawn.messages} == {"MailQueueUrl"}
     assert drawn.duplicates
     assert drawn == project_workload(project, jobs=50, seed=1)
-    registry = ContractRegistry(project.jobs)
+    registry = JobRegistry(project.jobs)
     for one in drawn.invalid:
         with pytest.raises(Exception, match=r".+"):
             registry.parse_body(one.body)

@@ -15,7 +15,7 @@ from oncely.core.effect_outcomes import (
 )
 from oncely.core.job_type import (
     AlreadyResolved,
-    EffectCall,
+    Call,
     Mismatch,
     Proceed,
 )
@@ -84,7 +84,7 @@ def test_answer_that_no_lookup_can_give_is_a_failed_lookup() -> None:
 def test_lookup_gets_row_facts_and_key_length() -> None:
     asked: list[tuple[object, ...]] = []
 
-    def asks(call: EffectCall[str]) -> LookupOutcome:
+    def asks(call: Call[str]) -> LookupOutcome:
         asked.append((call.job, call.facts, call.max_key_length))
         return NotFound("none")
 

@@ -7,7 +7,7 @@ import pytest
 from oncely.core.decide import MAX_BACKOFF, MESSAGE_GRACE, UNREACHABLE_BACKOFF
 from oncely.core.effect_outcomes import Ambiguous, EffectOutcome, LookupUnsupported, NotFound
 from oncely.core.errors import NotConfiguredError
-from oncely.core.job_type import EffectCall
+from oncely.core.job_type import Call
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status, WaitKind
 from oncely.core.outcomes import RunOutcome, Unknown
@@ -130,7 +130,7 @@ def test_missing_secret_of_reconciler_is_reported_on_the_job(asks: Step) -> None
 def test_misconfigured_effect_is_not_repeated_after_acting() -> None:
     done: list[str] = []
 
-    def act_then_fail(call: EffectCall[str]) -> EffectOutcome:
+    def act_then_fail(call: Call[str]) -> EffectOutcome:
         done.append(call.facts)
         raise NotConfiguredError("the table 'errands' is not there")
 

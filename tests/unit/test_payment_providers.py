@@ -6,7 +6,7 @@ from typing import Any, ClassVar, cast
 
 import pytest
 
-from oncely.contracts.contract import AnyContract
+from oncely.contracts.job import AnyJob
 from oncely.core.effect_outcomes import LookupOutcome, NotFound, Prepared
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Status
@@ -68,7 +68,7 @@ class KeylessPayments(StripeAccount):
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> InMemoryStack:
     monkeypatch.setitem(cast("dict[str, Any]", PAYMENT_PROVIDERS), "other", OTHER)
-    contracts: tuple[type[AnyContract], ...] = (TwoProviderCharge, *SHIPPED_JOBS[1:])
+    contracts: tuple[type[AnyJob], ...] = (TwoProviderCharge, *SHIPPED_JOBS[1:])
     return InMemoryStack(contracts=contracts, other_payments={"other": KeylessPayments()})
 
 
@@ -239,6 +239,6 @@ def test_missing_api_key_of_another_provider_does_not_matter(world: InMemoryStac
             return name
 
     world.add_order()
-    parse = world.registry.connected(cast("Any", Ports(world.dependencies)))
+    parse = world.registry.connected(cast("Any", Ports(world.tools)))
     runner = replace(world.runner(), parse=parse)
     assert is_finished(world.run(charge_message(), runner=runner))

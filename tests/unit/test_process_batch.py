@@ -3,19 +3,14 @@
 import threading
 from collections.abc import Callable
 from datetime import timedelta
-from typing import ClassVar, Literal
 
 import pytest
 
-from oncely.contracts.contract import AnyContract, Contract
-from oncely.contracts.description import Description
-from oncely.contracts.message import Message
-from oncely.contracts.resources import Resources
+from oncely.contracts.job import AnyJob
 from oncely.core.effect_outcomes import EffectOutcome, Succeeded
-from oncely.core.job_type import EffectCall, Proceed
-from oncely.core.keys import JobKey, job_key
+from oncely.core.job_type import Call, Proceed
 from oncely.core.outcomes import LeasedElsewhere
-from oncely.core.profiles import COMMIT_BUDGET, ProviderProfile, RetryPolicy, RetrySafety
+from oncely.core.profiles import COMMIT_BUDGET, ProviderProfile
 from oncely.run.process_batch import Delivery
 from tests.support.crash_points import SimulatedCrashError
 from tests.support.fakes import FakeMessageSource
@@ -33,36 +28,27 @@ from tests.support.worker import (
 TIMEOUT_SECONDS = 10.0
 
 
-class StepMessage(Message):
-    job: Literal["test.step"]
-    v: Literal[1]
-    name: str
-
-
 def contract_with(
     act: Callable[[str], object], check: Callable[[str], object] = lambda _name: None
-) -> type[AnyContract]:
-    class Step(Contract[StepMessage, str]):
-        job_type: ClassVar[str] = "test.step"
-        message = StepMessage
-        policy = RetryPolicy(
-            safety=RetrySafety.NATURAL,
-            profile=ProviderProfile(name="Test", request_timeout=timedelta(seconds=4), max_calls=1),
-        )
-        resources = Resources(queue="test")
-        description = Description(effect="-", business_rows="-", success="-", failure="-")
+) -> type[AnyJob]:
+    class Step(Job):
+        """A step."""
 
-        @classmethod
-        def key(cls, message: StepMessage) -> JobKey:
-            return job_key(cls.job_type, message.name)
+        job_type = "test.step"
+        key = "name"
+        queue = "test"
+        safety = "natural"
+        profile = ProviderProfile(name="Test", request_timeout=timedelta(seconds=4), max_calls=1)
 
-        def precheck(self, message: StepMessage) -> Proceed[str]:
-            check(message.name)
-            return Proceed(facts=message.name, values={"name": message.name})
+        name: str
 
-        def execute(self, call: EffectCall[str]) -> EffectOutcome:
-            act(call.facts)
-            return Succeeded(f"did {call.facts}")
+        def precheck(self) -> Proceed[None]:
+            check(self.name)
+            return Proceed(facts=None, values={"name": self.name})
+
+        def execute(self, call: Call) -> EffectOutcome:
+            act(self.name)
+            return Succeeded(f"did {self.name}")
 
     return Step
 

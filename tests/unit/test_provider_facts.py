@@ -19,7 +19,7 @@ import stripe
 from botocore.session import Session
 
 from oncely.cli.render_docs import facts_of, provider_numbers
-from oncely.contracts.contract import providers_of
+from oncely.contracts.job import providers_of
 from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely.plugins.facts import Fact
 from oncely.plugins.provider import AnyProvider

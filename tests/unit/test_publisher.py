@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from oncely.contracts.contract import AnyContract
+from oncely.contracts.job import AnyJob
 from oncely.core.decide import on_late_outcome
 from oncely.core.due import hold_for_sweep
 from oncely.core.effect_outcomes import Declined
@@ -54,7 +54,7 @@ class PublishedEventCharge(PaymentCharge):
 
 
 OTHERS = tuple(one for one in SHIPPED_JOBS if one is not PaymentCharge)
-PUBLISHED_CONTRACTS: tuple[type[AnyContract], ...] = (PublishedEventCharge, *OTHERS)
+PUBLISHED_CONTRACTS: tuple[type[AnyJob], ...] = (PublishedEventCharge, *OTHERS)
 
 
 def world_with_finished_job(*, publishes: bool = False, declines: bool = False) -> InMemoryStack:

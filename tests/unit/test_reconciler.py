@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from oncely.contracts.contract import Contract
 from oncely.core.effect_outcomes import Json, Prepared, Succeeded
 from oncely.core.errors import UnavailableError
 from oncely.core.job_row import JobRow
-from oncely.core.job_type import AlreadyResolved, EffectCall
+from oncely.core.job_type import AlreadyResolved
 from oncely.core.keys import IdempotencyKey, JobKey, job_key
 from oncely.core.lifecycle import Event, Status
 from oncely.jobs.sync_push import SyncPush
@@ -23,7 +22,7 @@ from tests.support.crash_points import (
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.outcomes import is_finished
 from tests.support.provider_fault import ProviderFault
-from tests.unit.report_contract import ReportBuild, ReportMessage, report_message
+from tests.unit.report_contract import ReportBuild, report_message
 from tests.unit.samples import make_job
 
 KEY = "payment.charge:order_18452"
@@ -193,22 +192,9 @@ def test_lost_message_is_resent_if_values_agree(world: InMemoryStack, *, changed
     assert changed or (world.job(KEY).due_at or world.clock.time) > world.clock.time
 
 
-class _NaturalReport(Contract[ReportMessage, None]):
-    job_type = ReportBuild.job_type
-    message = ReportMessage
-    policy = ReportBuild.policy
-    resources = ReportBuild.resources
-    description = ReportBuild.description
-
-    @classmethod
-    def key(cls, message: ReportMessage) -> JobKey:
-        return ReportBuild.key(message)
-
-    def precheck(self, message: ReportMessage) -> AlreadyResolved[None]:
+class _NaturalReport(ReportBuild):
+    def precheck(self) -> AlreadyResolved[None]:
         return AlreadyResolved(outcome=Succeeded("built before"), facts=None)
-
-    def execute(self, call: EffectCall[None]) -> Succeeded:
-        raise NotImplementedError
 
 
 def test_lost_message_is_resent_without_values_to_compare() -> None:

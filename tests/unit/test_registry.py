@@ -8,19 +8,19 @@ from typing import Any, Literal
 import pytest
 from pydantic import field_validator
 
-from oncely.contracts.contract import AnyContract
+from oncely.contracts.job import AnyJob
 from oncely.contracts.message import MAX_MESSAGE_BYTES, Message
-from oncely.contracts.registry import ContractRegistry
+from oncely.contracts.registry import JobRegistry
 from oncely.core.errors import InvalidMessageError, InvariantError
 from oncely.core.profiles import RetryPolicy, RetrySafety
-from oncely.jobs.payment_charge import ChargeMessage, PaymentCharge
+from oncely.jobs.payment_charge import PaymentCharge
 from oncely.jobs.sync_contact import SyncContact
 from oncely.providers.stripe.plugin import PROFILE as STRIPE
 from tests.support.in_memory_stack import charge_message
 from tests.unit.errand_contract import Errand, ErrandMessage
 from tests.unit.report_contract import ReportBuild, report_message
 
-REGISTRY = ContractRegistry([PaymentCharge])
+REGISTRY = JobRegistry([PaymentCharge])
 
 
 def test_message_is_parsed_with_its_contract() -> None:
@@ -29,12 +29,12 @@ def test_message_is_parsed_with_its_contract() -> None:
     contract, parsed = REGISTRY.parse_body(json.dumps(message))
 
     assert contract is PaymentCharge
-    assert parsed == ChargeMessage.model_validate(message)
+    assert parsed == PaymentCharge.model_validate(message)
     assert (contract, parsed) == REGISTRY.parse_mapping(message)
 
 
 def test_queue_carries_only_its_own_job_types() -> None:
-    both = ContractRegistry([PaymentCharge, ReportBuild])
+    both = JobRegistry([PaymentCharge, ReportBuild])
     assert [*both.for_queue("reports")] == [ReportBuild]
     assert [*both.for_queue("payments")] == [PaymentCharge]
     assert [*both.for_queue("other")] == []
@@ -65,7 +65,7 @@ def test_repeated_name_is_invalid_at_any_depth() -> None:
 
 
 def test_message_is_valid_up_to_size_limit() -> None:
-    registry = ContractRegistry([ReportBuild])
+    registry = JobRegistry([ReportBuild])
     longest = "x" * (MAX_MESSAGE_BYTES - len(json.dumps(report_message("t", text=""))))
 
     registry.parse_body(json.dumps(report_message("t", text=longest)))
@@ -75,7 +75,7 @@ def test_message_is_valid_up_to_size_limit() -> None:
 
 
 def test_parsed_message_can_be_read_from_its_row() -> None:
-    registry = ContractRegistry([ReportBuild])
+    registry = JobRegistry([ReportBuild])
     body = json.dumps(report_message("t", text="é" * 20_000), ensure_ascii=False)
     _, taken = registry.parse_body(body)
     assert registry.parse_mapping(taken.to_dict()) == (ReportBuild, taken)
@@ -131,26 +131,26 @@ def test_non_mapping_is_invalid_and_names_its_type(message: Any) -> None:  # noq
     ],
 )
 def test_contract_mistake_is_found_by_registry(changes: dict[str, object], mistake: str) -> None:
-    wrong: type[AnyContract] = type("WrongCharge", (PaymentCharge,), changes)
+    wrong: type[AnyJob] = type("WrongCharge", (PaymentCharge,), changes)
     with pytest.raises(InvariantError, match=f"contract WrongCharge: {mistake}"):
-        ContractRegistry([wrong])
+        JobRegistry([wrong])
 
 
 def test_job_type_registered_twice_raises() -> None:
     with pytest.raises(InvariantError, match=r"payment\.charge is registered twice"):
-        ContractRegistry([PaymentCharge, PaymentCharge])
+        JobRegistry([PaymentCharge, PaymentCharge])
 
 
 def test_two_providers_of_one_name_are_refused() -> None:
-    (plugin,) = SyncContact.resources.providers
+    (plugin,) = SyncContact.all_providers()
     other = type("OtherHubspot", (type(plugin),), {})()
     resources = replace(ReportBuild.resources, providers=(other,))
-    clashing: type[AnyContract] = type("Clashing", (ReportBuild,), {"resources": resources})
+    clashing: type[AnyJob] = type("Clashing", (ReportBuild,), {"resources": resources})
 
     with pytest.raises(InvariantError, match="contract Clashing: OtherHubspot has the name 'hubs"):
-        ContractRegistry([SyncContact, clashing])
+        JobRegistry([SyncContact, clashing])
 
-    ContractRegistry([clashing])
+    JobRegistry([clashing])
 
 
 @pytest.mark.parametrize("number", ["1e999", "-1E+400"])
@@ -160,14 +160,14 @@ def test_overflowing_number_is_invalid(number: str) -> None:
     body = '{"job": "sync.contact", "v": 1, ' + ids + ', "record": ' + record + "}"
 
     with pytest.raises(InvalidMessageError, match="is too large"):
-        ContractRegistry([SyncContact]).parse_body(body)
+        JobRegistry([SyncContact]).parse_body(body)
 
 
 @pytest.mark.parametrize("constant", ["NaN", "Infinity", "-Infinity"])
 def test_non_json_constant_is_invalid(constant: str) -> None:
     body = '{"job": "payment.charge", "v": 1, "order_id": "1", "amount": ' + constant + "}"
     with pytest.raises(InvalidMessageError, match="is not JSON"):
-        ContractRegistry([PaymentCharge]).parse_body(body)
+        JobRegistry([PaymentCharge]).parse_body(body)
 
 
 class UntypedMessage(Message):
@@ -191,7 +191,7 @@ class RejectingMessage(ErrandMessage):
 def test_contract_is_invalid_when_message_names_other_job(message: type[Message]) -> None:
     contract = type("Wrong", (Errand,), {"message": message})
     with pytest.raises(InvariantError, match=r"contract Wrong: the field job of its message"):
-        ContractRegistry([contract])
+        JobRegistry([contract])
 
 
 def test_custom_validation_error_keeps_its_words() -> None:
@@ -199,7 +199,7 @@ def test_custom_validation_error_keeps_its_words() -> None:
     body = json.dumps({"job": "errand.run", "v": 1, "errand_id": "secret"})
 
     with pytest.raises(InvalidMessageError) as caught:
-        ContractRegistry([contract]).parse_body(body)
+        JobRegistry([contract]).parse_body(body)
 
     assert str(caught.value) == (
         "not a valid errand.run message: errand_id is invalid: an errand is never run twice"

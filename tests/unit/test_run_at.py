@@ -21,7 +21,7 @@ from oncely.gates.gate import PauseAction
 from oncely.history.lines import HistoryLine, history_line
 from oncely.history.restore import restore_row
 from oncely.jobs.payment_charge import PaymentCharge
-from oncely.jobs.receipt_send import ReceiptMessage, ReceiptSend
+from oncely.jobs.receipt_send import ReceiptSend
 from oncely.operate.repair_request import Repaired
 from oncely.reconcile.find_due_work import SweepRequest
 from oncely.run.dead_letters import DeadLetterOutcome
@@ -429,7 +429,7 @@ class Reminding(PaymentCharge):
     """A receipt follows a week later."""
 
     def follow_ups(self, job: JobRow) -> tuple[Message, ...]:
-        return (ReceiptMessage.model_validate({**RECEIPT, "run_at": WEEK}),)
+        return (ReceiptSend.model_validate({**RECEIPT, "run_at": WEEK}),)
 
 
 def test_follow_up_keeps_its_time() -> None:

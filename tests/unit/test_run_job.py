@@ -14,7 +14,7 @@ from oncely.core.effect_outcomes import (
     Succeeded,
 )
 from oncely.core.job_row import JobRow
-from oncely.core.job_type import AlreadyResolved, EffectCall
+from oncely.core.job_type import AlreadyResolved, Call
 from oncely.core.lifecycle import Status, WaitKind
 from oncely.core.outcomes import LeasedElsewhere, NeedsReview
 from oncely.core.store import ClaimFailed, PrerequisiteNotMet
@@ -43,8 +43,8 @@ def test_claim_stores_key_scope() -> None:
 def test_lease_expires_when_last_call_must_have_ended() -> None:
     leases: list[datetime | None] = []
 
-    def acts(call: EffectCall[str]) -> EffectOutcome:
-        leases.append(call.job.lease_until)
+    def acts(call: Call[str]) -> EffectOutcome:
+        leases.append(call.row.lease_until)
         return Succeeded("done")
 
     world = InMemoryStack(contracts=(errand_type(acts=acts),))
@@ -91,7 +91,7 @@ def test_job_needs_review_when_attempts_are_spent() -> None:
 
 @pytest.mark.parametrize("taken", [True, False])
 def test_long_job_continues_with_fresh_message_and_progress(*, taken: bool) -> None:
-    def acts(call: EffectCall[str]) -> EffectOutcome:
+    def acts(call: Call[str]) -> EffectOutcome:
         call.save_progress({"page": 3})
         return InProgress("3 of 9")
 

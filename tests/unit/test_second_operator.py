@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from oncely.contracts.contract import AnyContract
+from oncely.contracts.job import AnyJob
 from oncely.core.job_row import operator_actor
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status
 from oncely.core.outcomes import NeedsReview
 from oncely.core.repairs import Repair
-from oncely.jobs.payment_charge import ChargeMessage, PaymentCharge
+from oncely.jobs.payment_charge import PaymentCharge
 from oncely.jobs.receipt_send import ReceiptSend
 from oncely.operate.repair_request import (
     Contradicted,
@@ -229,8 +229,8 @@ def test_amount_of_resubmission_counts() -> None:
         """A job type whose resubmission charges another order."""
 
         @classmethod
-        def resubmission(cls, message: ChargeMessage) -> ChargeMessage:
-            return ChargeMessage.model_validate({**message.to_dict(), "order_id": "2"})
+        def resubmission(cls, message: PaymentCharge) -> PaymentCharge:
+            return PaymentCharge.model_validate({**message.to_dict(), "order_id": "2"})
 
     world = guarded(InMemoryStack(contracts=(Elsewhere,)))
     world.add_order(amount=5)
@@ -303,7 +303,7 @@ def test_refund_of_unknown_amount_needs_second_operator() -> None:
 def test_job_without_money_needs_no_second_operator() -> None:
     app = guarded(InMemoryStack(), "eur:0").app()
 
-    def is_needed(contract_type: type[AnyContract], **amount: Any) -> bool:  # noqa: ANN401  # of a row
+    def is_needed(contract_type: type[AnyJob], **amount: Any) -> bool:  # noqa: ANN401  # of a row
         row = make_job(job_type=contract_type.job_type, **amount)
         mark = Repair.MARK_FINISHED
         return needs_second_operator(app, mark, contract_type=contract_type, row=row)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from oncely.contracts.registry import ContractRegistry
+from oncely.contracts.registry import JobRegistry
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status
@@ -20,7 +20,7 @@ from tests.support.cli import FakeStackConnection, run_cli
 from tests.support.fakes import START
 from tests.support.in_memory_stack import InMemoryStack
 
-REGISTRY = ContractRegistry(SHIPPED_JOBS)
+REGISTRY = JobRegistry(SHIPPED_JOBS)
 # `None` and similar values as words, and the representation of an object.
 PYTHON = re.compile(r"\b(None|True|False|NoneType|nan|datetime)\b|<\w+[ .]\w+|\w+\(\w+=")
 TYPES = [contract.job_type for contract in REGISTRY]
@@ -29,7 +29,7 @@ ERRORS = (None, "order 9999 does not exist", "payment.charge:order_1 has other v
 
 def sparse_job(job_type: str, status: Status, error: str | None) -> JobRow:
     """A row with as few fields as a restored or edited one may have."""
-    message = REGISTRY.contract(job_type).example.to_dict()
+    message = REGISTRY.contract(job_type).example_message()
     return JobRow(
         job_key=JobKey(f"{job_type}:order_1"),
         job_type=job_type,

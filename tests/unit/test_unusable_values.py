@@ -127,12 +127,12 @@ def test_refund_of_order_with_unusable_status_needs_review_at_once(
 def test_record_with_unusable_version_is_erased(world: InMemoryStack, version: object) -> None:
     row = {"version": version, "source": "hubspot", "record": {"email": "ada@example.com"}}
     world.rows.put("records", {"record_id": "hubspot#4419"}, row)
-    contract = SyncContact(world.dependencies)
+    contract = SyncContact(world.tools)
 
     write = contract.erase_record("hubspot#4419", now=START, has_open_jobs=False)
 
     assert write is not None
-    assert world.dependencies.table("records").update(write)
+    assert world.tools.table("records").update(write)
     assert (stored_contact(world)["version"], "record" in stored_contact(world)) == (1, False)
 
 

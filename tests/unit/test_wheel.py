@@ -15,7 +15,7 @@ import pytest
 from hatchling import build
 from packaging.requirements import Requirement
 
-from oncely.contracts.contract import providers_of
+from oncely.contracts.job import providers_of
 from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely_cdk.layers import REQUIREMENTS
 from oncely_cdk.paths import REPOSITORY

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from oncely.contracts.registry import ContractRegistry
+from oncely.contracts.registry import JobRegistry
 from oncely.core.errors import InvalidInputError
 from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely_local.workload import DECLINED, PAYMENT_METHODS, SeedRow, generate_workload
@@ -65,7 +65,7 @@ def test_invalid_messages_are_distinct_and_unworkable() -> None:
 
 def is_rejected(body: str) -> bool:
     try:
-        ContractRegistry(SHIPPED_JOBS).parse_body(body)
+        JobRegistry(SHIPPED_JOBS).parse_body(body)
     except InvalidInputError:
         return True
     return False

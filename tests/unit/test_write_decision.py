@@ -50,7 +50,7 @@ class ChargeWithoutReceipt(PaymentCharge):
     policy = TERMS
 
 
-CONTRACT = ChargeWithoutReceipt(InMemoryStack(mail=None).dependencies)
+CONTRACT = ChargeWithoutReceipt(InMemoryStack(mail=None).tools)
 
 
 @dataclass

@@ -42,19 +42,19 @@ def contracts(
     Examples:
     - `oncely contracts payment.charge`
     """
-    from oncely.contracts.registry import ContractRegistry
+    from oncely.contracts.registry import JobRegistry
 
-    registry = ContractRegistry(project_jobs())
+    registry = JobRegistry(project_jobs())
     wanted = list(registry) if name is None else [registry.contract(name)]
     for number, contract_type in enumerate(wanted):
-        example = contract_type.example.model_dump(exclude_unset=True)
+        example = contract_type.example_message()
         if json:
             console.print_json(
                 {
                     "job_type": contract_type.job_type,
-                    "queue": contract_type.resources.queue,
+                    "queue": contract_type.queue,
                     "safety": {
-                        one.profile.name: one.safety for one in contract_type.all_policies()
+                        one.profile.name: one.safety for one in contract_type.policies.values()
                     },
                     "description": contract_type.describe_fields().to_json(),
                     "example": example,
@@ -64,7 +64,7 @@ def contracts(
             continue
         if number:
             console.print_line("")
-        title, *lines = contract_type.describe().split("\n")
+        title, *lines = str(contract_type.describe_fields()).split("\n")
         console.print_line(title, style="bold")
         for line in (*lines, f"  Example: {json_text.dumps(example)}"):
             console.stdout_console().print(console.safe_text(line), soft_wrap=True)

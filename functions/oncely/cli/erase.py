@@ -76,7 +76,7 @@ def _require_all_tables(stack: StackConnection) -> None:
     """Refuse if one of the stack's tables has no job type here that knows what to erase."""
     from oncely.contracts.settings import pascal_case
 
-    used = {name for one in stack.app.registry for name in one.resources.table_names}
+    used = {name for one in stack.app.registry for name in one.table_names()}
     known = {f"{pascal_case(name)}TableName" for name in ("jobs", "gates", *used)}
     tables = {name for name in stack.outputs if name.endswith("TableName")}
     if missing := sorted(tables - known):

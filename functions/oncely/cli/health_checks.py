@@ -14,7 +14,7 @@ from oncely.aws.objects import S3Objects
 from oncely.cli import console
 from oncely.cli.project import project_jobs
 from oncely.cli.stack_connection import StackConnection
-from oncely.contracts.contract import AnyContract, providers_of
+from oncely.contracts.job import AnyJob, providers_of
 from oncely.contracts.settings import (
     EXISTING_TABLES_OUTPUT,
     describe_job_settings,
@@ -40,7 +40,7 @@ class DeployedStack:
 
     connection: StackConnection
     now: datetime
-    contracts: tuple[type[AnyContract], ...] = field(default_factory=project_jobs)
+    contracts: tuple[type[AnyJob], ...] = field(default_factory=project_jobs)
 
     @cached_property
     def stack(self) -> AwsDescription:
@@ -72,7 +72,7 @@ class DeployedStack:
 
     @cached_property
     def queue_names(self) -> tuple[str, ...]:
-        return tuple(sorted({contract_type.resources.queue for contract_type in self.contracts}))
+        return tuple(sorted({contract_type.queue for contract_type in self.contracts}))
 
     @cached_property
     def providers(self) -> tuple[AnyProvider, ...]:
@@ -84,7 +84,7 @@ class DeployedStack:
         return {
             table.name: table
             for contract_type in self.contracts
-            for table in contract_type.resources.tables
+            for table in contract_type.all_tables()
             if not isinstance(table, str)
         }
 
@@ -102,12 +102,11 @@ class DeployedStack:
 
     @cached_property
     def secret_names(self) -> tuple[str, ...]:
-        resources = (one.resources for one in self.contracts)
-        return tuple(sorted({n for r in resources for n in r.secret_names_for(self.providers)}))
+        return tuple(sorted({n for c in self.contracts for n in c.secret_names(self.providers)}))
 
     @cached_property
     def table_names(self) -> tuple[str, ...]:
-        used = {name for one in self.contracts for name in one.resources.table_names}
+        used = {name for one in self.contracts for name in one.table_names()}
         return ("jobs", *sorted(used))
 
     def queue_url(self, name: str) -> str | None:
@@ -163,7 +162,7 @@ def check_stack(deployed: DeployedStack) -> Iterator[Finding]:
 
 def check_job_settings(deployed: DeployedStack) -> Iterator[Finding]:
     """Check the settings that the contracts declare."""
-    declared = (one.resources.settings for one in deployed.contracts)
+    declared = (one.settings for one in deployed.contracts)
     for settings_type in dict.fromkeys(filter(None, declared)):
         check = f"settings of {settings_type.__name__}"
         outputs, names = deployed.connection.outputs, settings_type.env_vars().items()
@@ -317,7 +316,7 @@ def _check_timeout(
     queue = function.get("Environment", {}).get("Variables", {}).get("QUEUE_NAME")
     for contract_type in deployed.contracts:
         needed = contract_type.max_duration().total_seconds()
-        if contract_type.resources.queue == queue and needed >= int(function["Timeout"]):
+        if contract_type.queue == queue and needed >= int(function["Timeout"]):
             yield failed(
                 check,
                 f"a {contract_type.job_type} job may take {needed:g} s, but the function times "
@@ -679,7 +678,7 @@ def _min_retention(deployed: DeployedStack) -> timedelta:
     windows = [
         window
         for contract_type in deployed.contracts
-        for policy in contract_type.all_policies()
+        for policy in contract_type.policies.values()
         if (window := policy.profile.key_ttl) is not None
     ]
     return max(timedelta(seconds=max(kept, default=0) + kept_after), *windows, timedelta(0))

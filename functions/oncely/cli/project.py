@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from oncely.cli.errors import CommandError
 
 if TYPE_CHECKING:
-    from oncely.contracts.contract import AnyContract
+    from oncely.contracts.job import AnyJob
 
 FILE: Final = "pyproject.toml"
 _EXAMPLE: Final = '`jobs = ["shop.jobs:JOBS"]` under `[tool.oncely]`'
@@ -47,7 +47,7 @@ class Project:
             raise CommandError(f"{FILE} does not list job types. Write {_EXAMPLE}.")
         return names
 
-    def jobs(self) -> "tuple[type[AnyContract], ...]":
+    def jobs(self) -> "tuple[type[AnyJob], ...]":
         from oncely.contracts.job_names import import_jobs
 
         self.put_on_path()
@@ -81,7 +81,7 @@ class Project:
         return value
 
 
-def project_jobs() -> "tuple[type[AnyContract], ...]":
+def project_jobs() -> "tuple[type[AnyJob], ...]":
     """Import the job types in ONCELY_JOBS, or else those of the nearest project."""
     from oncely.contracts.job_names import JOBS_ENV_VAR, jobs_from_env
 

@@ -14,7 +14,7 @@ import typer.main
 
 from oncely.cli.main import app
 from oncely.cli.project import project_jobs
-from oncely.contracts.contract import AnyContract, providers_of
+from oncely.contracts.job import AnyJob, providers_of
 from oncely.contracts.registry import MAX_DEPTH, MAX_DIGITS, MAX_EXPONENT, MIN_EXPONENT
 from oncely.contracts.table_schema import KeySchema, TableSchema
 from oncely.core.keys import MAX_KEY_LENGTH
@@ -168,21 +168,21 @@ def _messages() -> Iterator[str]:
         yield from _message(contract_type)
 
 
-def _message(contract_type: type[AnyContract]) -> Iterator[str]:
+def _message(contract_type: type[AnyJob]) -> Iterator[str]:
     schema = contract_type.message_schema()
-    queue = f"{contract_type.resources.queue.upper()}_QUEUE_URL"
-    yield from ("", f"## {contract_type.job_type}", "", str(contract_type.message.__doc__), "")
+    queue = f"{contract_type.queue.upper()}_QUEUE_URL"
+    yield from ("", f"## {contract_type.job_type}", "", contract_type.describe_fields().effect, "")
     yield from ("| field | type | |", "|---|---|---|")
     for name, field in schema["properties"].items():
         needed = "required" if name in schema["required"] else "optional"
         yield f"| `{name}` | {_type(field)} | {needed} |"
     yield from ("", "```sh")
     yield f'aws sqs send-message --queue-url "${queue}" \\'
-    yield f"  --message-body '{json.dumps(contract_type.example.model_dump(exclude_unset=True))}'"
+    yield f"  --message-body '{json.dumps(contract_type.example_message())}'"
     yield from ("```", "")
-    key = contract_type.key(contract_type.example)
+    key = contract_type.model_validate(contract_type.example_message()).job_key()
     yield f"Its job key is `{key}`. [JSON schema](schemas/{contract_type.job_type}.v1.json)"
-    yield from ("", "```", contract_type.describe(), "```")
+    yield from ("", "```", str(contract_type.describe_fields()), "```")
 
 
 def _providers() -> Iterator[str]:
@@ -244,7 +244,7 @@ def provider_numbers(plugin: AnyProvider) -> dict[str, str]:
     """Return the numbers that decisions take from a provider, by the names of `Fact.of`."""
     numbers = _numbers(plugin.profile)
     for contract in project_jobs():
-        for policy in contract.all_policies():
+        for policy in contract.policies.values():
             if policy.profile.name == plugin.profile.name:
                 own = _numbers(policy.profile).items() - numbers.items()
                 numbers |= {f"{name} of {contract.job_type}": value for name, value in sorted(own)}
@@ -278,16 +278,16 @@ def _basis(fact: Fact) -> str:
 
 def _tables() -> Iterator[str]:
     yield _TABLES_INTRO.format(notice=_NOTICE)
-    tables = (table for one in project_jobs() for table in one.resources.tables)
+    tables = (table for one in project_jobs() for table in one.all_tables())
     for name, schema in sorted({t.name: t for t in tables if not isinstance(t, str)}.items()):
         yield from _table(name, schema)
 
 
 def _table(name: str, schema: TableSchema) -> Iterator[str]:
-    users = [one.job_type for one in project_jobs() if schema in one.resources.tables]
+    users = [one.job_type for one in project_jobs() if schema in one.all_tables()]
     yield from (f"## {name}", "", f"Used by {', '.join(f'`{one}`' for one in users)}.")
     yield f"Its key is {_key(schema.key)}."
-    if not any(schema in one.resources.writes for one in project_jobs()):
+    if not any(schema in one.writes for one in project_jobs()):
         yield "Oncely only reads it: no function and no policy of the stack can write it."
     if schema.has_ttl:
         yield "Rows with `expires_at` expire (TTL)."

@@ -176,7 +176,7 @@ def _warn_about_new_key(app: "App", key: str) -> None:
         contract_type = app.registry.contract(job_type_of(JobKey(key)))
     except InvalidInputError as error:
         raise job_not_found(key) from error
-    example = contract_type.key(contract_type.example)
+    example = contract_type.model_validate(contract_type.example_message()).job_key()
     console.print_line(
         f"No job has the key {key} yet. A message with exactly this key will do nothing. Check the "
         f"key: those of {contract_type.job_type} look like {example}.",

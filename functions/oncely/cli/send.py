@@ -21,8 +21,8 @@ from oncely.cli.stack_connection import StackConnection, caller_identity
 from oncely.core.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from oncely.contracts.contract import AnyContract
-    from oncely.contracts.registry import ContractRegistry
+    from oncely.contracts.job import AnyJob
+    from oncely.contracts.registry import JobRegistry
     from oncely.operate.operator_sender import SendResult
 
 # The rows of a chunk are written concurrently. An interrupted command prints no result for one.
@@ -113,11 +113,11 @@ def send(
 
 def _read(words: Sequence[str], file: Path | None) -> list[InputMessage]:
     """Return every message. If one is invalid, print the errors and send none."""
-    from oncely.contracts.registry import ContractRegistry
+    from oncely.contracts.registry import JobRegistry
 
     if bool(words) == (file is not None):
         raise usage_error("Pass a message (`oncely send payment.charge order_id=18452`) or --file.")
-    registry = ContractRegistry(project_jobs())
+    registry = JobRegistry(project_jobs())
     if file is not None:
         bodies = list(_lines(file))
     else:
@@ -132,8 +132,8 @@ def _read(words: Sequence[str], file: Path | None) -> list[InputMessage]:
     for source, body in bodies:
         # As its worker would parse it.
         try:
-            contract, message = registry.parse_body(body)
-            contract.key(message)
+            message = registry.parse_body(body)
+            message.job_key()
         except InvalidInputError as error:
             if len(bodies) == 1:
                 raise CommandError(f"{sentence(str(error))} Nothing was sent.") from error
@@ -149,15 +149,15 @@ def _read(words: Sequence[str], file: Path | None) -> list[InputMessage]:
     return messages
 
 
-def _parse_arguments(words: Sequence[str], registry: "ContractRegistry") -> list[str]:
+def _parse_arguments(words: Sequence[str], registry: "JobRegistry") -> list[str]:
     """Return JSON arguments unchanged, or build one message from a job type and its fields."""
     if words[0].lstrip().startswith("{"):
         return list(words)
     return [json_text.dumps(_message(registry.contract(words[0]), words[1:]))]
 
 
-def _message(contract: "type[AnyContract]", fields: Sequence[str]) -> dict[str, object]:
-    schema: dict[str, Any] = contract.message.model_json_schema()
+def _message(contract: "type[AnyJob]", fields: Sequence[str]) -> dict[str, object]:
+    schema: dict[str, Any] = contract.model_json_schema()
     known: dict[str, dict[str, Any]] = schema["properties"]
     message: dict[str, object] = {"job": contract.job_type, "v": known["v"].get("const", 1)}
     for field in fields:

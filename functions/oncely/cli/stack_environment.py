@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from oncely.contracts.contract import AnyContract
+from oncely.contracts.job import AnyJob
 from oncely.contracts.settings import (
     EXISTING_TABLES_ENV_VAR,
     EXISTING_TABLES_OUTPUT,
@@ -22,7 +22,7 @@ _SECRET_ARN: Final = "SecretArn"  # noqa: S105  # the end of an output's name
 
 
 def stack_environment(
-    outputs: Mapping[str, str], environ: Mapping[str, str], contracts: tuple[type[AnyContract], ...]
+    outputs: Mapping[str, str], environ: Mapping[str, str], contracts: tuple[type[AnyJob], ...]
 ) -> dict[str, str]:
     """Return the variables of these outputs. A provider's address may come from `environ`."""
     required = {
@@ -40,21 +40,22 @@ def stack_environment(
     }
     addresses = set()
     for contract_type in contracts:
-        resources = contract_type.resources
-        required[queue_env_var(resources.queue)] = f"{pascal_case(resources.queue)}QueueUrl"
-        for name in resources.table_names:
+        required[queue_env_var(contract_type.queue)] = f"{pascal_case(contract_type.queue)}QueueUrl"
+        for name in contract_type.table_names():
             required[table_env_var(name)] = f"{pascal_case(name)}TableName"
             optional[columns_env_var(name)] = f"{pascal_case(name)}Columns"
         used = (
-            p for p in resources.providers if p.is_configured(settings_from_outputs(p, outputs))
+            p
+            for p in contract_type.all_providers()
+            if p.is_configured(settings_from_outputs(p, outputs))
         )
-        for name in resources.secret_names_for(used):
+        for name in contract_type.secret_names(used):
             required[secret_env_var(name)] = f"{pascal_case(name)}{_SECRET_ARN}"
-        for plugin in resources.providers:
+        for plugin in contract_type.all_providers():
             for field in plugin.settings_type.model_fields:
                 optional[plugin.env_var(field)] = pascal_case(f"{plugin.name}_{field}")
             addresses.add(plugin.env_var("api_base"))
-        own = {} if resources.settings is None else resources.settings.env_vars()
+        own = {} if contract_type.settings is None else contract_type.settings.env_vars()
         optional |= {variable: job_setting_output(field) for field, variable in own.items()}
         addresses |= {variable for variable in own.values() if variable.endswith("API_BASE")}
     if missing := sorted(name for name in required.values() if not outputs.get(name)):

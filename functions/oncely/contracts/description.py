@@ -1,4 +1,4 @@
-"""A contract in plain language: fields for the admin page and `--json`, text for CLI and docs."""
+"""A job type in plain language: fields for the admin page and `--json`, text for CLI and docs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -29,21 +29,8 @@ RETRY_DESCRIPTIONS: Final[Mapping[RetrySafety, str]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Description:
-    """The contract in plain language, as its author writes it."""
-
-    effect: str  # what can happen at the provider
-    business_rows: str  # which rows change
-    success: str  # when the job is finished
-    failure: str  # when the provider has declined
-    review_when: tuple[str, ...] = ()  # beyond the rules for every job type
-    done_verb: str = "done"  # completes "was I …?" and "not … yet": charged
-    waits_for: str | None = None  # business rows that may arrive after the message
-
-
-@dataclass(frozen=True, kw_only=True)
-class ContractDescription:
-    """A contract in plain language: its own description, its limits and its retry safety."""
+class JobDescription:
+    """A job type in plain language: what its author wrote, its limits and its retry safety."""
 
     job_type: str
     queue: str

@@ -6,7 +6,7 @@ from importlib import import_module
 from operator import attrgetter
 from typing import Any, Final, TypeGuard
 
-from oncely.contracts.contract import AnyContract, Contract
+from oncely.contracts.job import AnyJob, Job
 from oncely.core.errors import NotConfiguredError
 from oncely.core.text import single_line
 
@@ -15,7 +15,7 @@ JOBS_ENV_VAR: Final = "ONCELY_JOBS"
 _EXAMPLE: Final = "shop.vouchers:VoucherIssue"
 
 
-def jobs_from_env(environ: Mapping[str, str]) -> tuple[type[AnyContract], ...]:
+def jobs_from_env(environ: Mapping[str, str]) -> tuple[type[AnyJob], ...]:
     """Import the job types of this function. Without the variable, every job would be unknown."""
     if (names := environ.get(JOBS_ENV_VAR)) is None:
         raise NotConfiguredError(
@@ -24,12 +24,12 @@ def jobs_from_env(environ: Mapping[str, str]) -> tuple[type[AnyContract], ...]:
     return import_jobs(filter(None, names.split(",")), source=JOBS_ENV_VAR)
 
 
-def import_jobs(names: Iterable[str], *, source: str) -> tuple[type[AnyContract], ...]:
+def import_jobs(names: Iterable[str], *, source: str) -> tuple[type[AnyJob], ...]:
     """Import contracts by name. A name can also be that of a list: `shop.jobs:JOBS`.
 
     `source` is where the names are written, for the error.
     """
-    found: dict[type[AnyContract], str] = {}
+    found: dict[type[AnyJob], str] = {}
     for name in map(str.strip, names):
         for contract_type in _import_name(name, source):
             if contract_type in found:
@@ -69,7 +69,7 @@ def _name_job(contract_type: object) -> str:
     return name
 
 
-def _import_name(name: str, source: str) -> Iterator[type[AnyContract]]:
+def _import_name(name: str, source: str) -> Iterator[type[AnyJob]]:
     module_name, colon, attribute = name.partition(":")
     if not (module_name and colon and attribute):
         raise NotConfiguredError(f"{source} lists {name!r}: write it like {_EXAMPLE}")
@@ -94,9 +94,7 @@ def _import_name(name: str, source: str) -> Iterator[type[AnyContract]]:
         yield one
 
 
-_CONTRACT_HINT: Final = (
-    "use a subclass of oncely.Contract that defines all its abstract methods, or a list of them"
-)
+_CONTRACT_HINT: Final = "use a subclass of oncely.Job that defines `execute`, or a list of them"
 
 
 def _attribute(module: object, name: str) -> Any:  # noqa: ANN401  # whatever the name stands for
@@ -106,7 +104,7 @@ def _attribute(module: object, name: str) -> Any:  # noqa: ANN401  # whatever th
         return None
 
 
-def _is_contract(value: object) -> TypeGuard[type[AnyContract]]:
+def _is_contract(value: object) -> TypeGuard[type[AnyJob]]:
     # A class that lacks a method is abstract; Python refuses only its instances.
-    is_contract = isinstance(value, type) and issubclass(value, Contract)
+    is_contract = isinstance(value, type) and issubclass(value, Job)
     return is_contract and not getattr(value, "__abstractmethods__", None)

@@ -2,37 +2,32 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import timedelta
 from decimal import Decimal, InvalidOperation
-from typing import Final, NoReturn, get_args
+from typing import Final, NoReturn
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from oncely.contracts.contract import AnyContract
-from oncely.contracts.dependencies import Dependencies
-from oncely.contracts.message import MAX_MESSAGE_BYTES, Message, encode_message
+from oncely.contracts.job import AnyJob, Tools
+from oncely.contracts.message import MAX_MESSAGE_BYTES, encode_message
 from oncely.core.errors import InvalidMessageError, InvariantError
 from oncely.core.job_row import JobRow
-from oncely.core.keys import is_job_type
-from oncely.core.profiles import RetryPolicy, RetrySafety
-from oncely.core.schedule import MAX_SCHEDULE_LIMIT
 from oncely.plugins.provider import AnyProvider
 
 
-class ContractRegistry:
+class JobRegistry:
     """Contracts by job type: those of one queue for its worker, all of them for a producer."""
 
-    def __init__(self, contracts: Iterable[type[AnyContract]]) -> None:
-        self._by_type = {contract.job_type: contract for contract in _validate_contracts(contracts)}
+    def __init__(self, contracts: Iterable[type[AnyJob]]) -> None:
+        self._by_type = {contract.job_type: contract for contract in _validate_jobs(contracts)}
 
-    def __iter__(self) -> Iterator[type[AnyContract]]:
+    def __iter__(self) -> Iterator[type[AnyJob]]:
         return iter(self._by_type.values())
 
-    def for_queue(self, queue: str) -> "ContractRegistry":
-        return ContractRegistry(contract for contract in self if contract.resources.queue == queue)
+    def for_queue(self, queue: str) -> "JobRegistry":
+        return JobRegistry(contract for contract in self if contract.queue == queue)
 
-    def contract(self, job_type: str) -> type[AnyContract]:
+    def contract(self, job_type: str) -> type[AnyJob]:
         try:
             return self._by_type[job_type]
         except KeyError:
@@ -42,29 +37,27 @@ class ContractRegistry:
     def can_look_up(self, job_type: str) -> bool:
         """Whether an alert may suggest a lookup. A job type of another version may have one."""
         types = [one for one in self if one.job_type == job_type]
-        return all(policy.can_look_up for one in types for policy in one.all_policies())
+        return all(policy.can_look_up for one in types for policy in one.policies.values())
 
-    def parse_body(self, body: str) -> tuple[type[AnyContract], Message]:
-        """Parse a queue message into its contract and message, or raise InvalidMessageError."""
+    def parse_body(self, body: str) -> AnyJob:
+        """Parse a queue message, or raise InvalidMessageError."""
         size = len(body.encode(errors="surrogatepass"))
         if size > MAX_MESSAGE_BYTES:
             _raise_invalid_message(f"the message has {size} bytes, {MAX_MESSAGE_BYTES} are allowed")
-        contract = self.contract(_job_type(body))
+        fields = _decode(body)
+        contract_type = self.contract(str(fields["job"]))
+        if "v" not in fields:
+            _raise_invalid_message(f"not a valid {contract_type.job_type} message: v is missing")
         try:
-            return contract, contract.message.model_validate_json(body)
+            return contract_type.model_validate_json(body)
         except ValidationError as error:
-            _raise_invalid_message(_describe_errors(contract.job_type, error))
+            _raise_invalid_message(_describe_errors(contract_type.job_type, error))
 
-    def connected(self, dependencies: Dependencies) -> Callable[[str], tuple[AnyContract, Message]]:
-        """Return a parser of queue messages, which returns contracts that can run."""
+    def connected(self, tools: Tools) -> Callable[[str], AnyJob]:
+        """Return a parser of queue messages, which returns jobs that can run."""
+        return lambda body: self.parse_body(body).with_tools(tools)
 
-        def parse(body: str) -> tuple[AnyContract, Message]:
-            contract_type, message = self.parse_body(body)
-            return contract_type(dependencies), message
-
-        return parse
-
-    def parse_mapping(self, message: Mapping[str, object]) -> tuple[type[AnyContract], Message]:
+    def parse_mapping(self, message: Mapping[str, object]) -> AnyJob:
         try:
             body = encode_message(message)
         except (TypeError, ValueError, RecursionError) as error:
@@ -73,21 +66,21 @@ class ContractRegistry:
             _raise_invalid_message(reason)
         return self.parse_body(body)
 
-    def parse_row(self, job: JobRow) -> tuple[type[AnyContract], Message]:
+    def parse_row(self, row: JobRow) -> AnyJob:
         """Parse the message of a row. It must be the message of this job.
 
         Permissions are limited by key. A row that could carry another job's message would give its
         writer the rights of that job type.
         """
-        contract, message = self.parse_mapping(job.message)
-        if (key := contract.key(message)) != job.job_key or contract.job_type != job.job_type:
-            _raise_invalid_message(f"the row of {job.job_key} holds the message of {key}")
-        if message.run_at is not None:
-            _raise_invalid_message(f"the message in the row of {job.job_key} holds a time")
-        return contract, message
+        job = self.parse_mapping(row.message)
+        if (key := job.job_key()) != row.job_key or job.job_type != row.job_type:
+            _raise_invalid_message(f"the row of {row.job_key} holds the message of {key}")
+        if job.run_at is not None:
+            _raise_invalid_message(f"the message in the row of {row.job_key} holds a time")
+        return job
 
 
-def _job_type(body: str) -> str:
+def _decode(body: str) -> Mapping[str, object]:
     try:
         decoded = json.loads(
             body,
@@ -106,7 +99,7 @@ def _job_type(body: str) -> str:
         _raise_invalid_message(
             'the message is not a JSON object with a "job", such as {"job": "payment.charge", …}'
         )
-    return str(decoded["job"])
+    return decoded
 
 
 def _reject_constant(name: str) -> NoReturn:
@@ -167,76 +160,24 @@ def _raise_invalid_message(reason: str) -> NoReturn:
     raise InvalidMessageError("".join(c if c.isprintable() else ascii(c)[1:-1] for c in reason))
 
 
-def _validate_contracts(contracts: Iterable[type[AnyContract]]) -> list[type[AnyContract]]:
-    # Report a contract author's mistake at import, not at the first message.
-    checked: dict[str, type[AnyContract]] = {}
-    plugins: dict[str, type[AnyProvider]] = {}
-    for contract in contracts:
-        name = contract.job_type
-        fault = None
-        if not is_job_type(name):
-            fault = f"job_type {name!r} must have the form 'payment.charge'"
-        elif name in checked:
-            fault = f"{name} is registered twice"
-        elif get_args(contract.message.model_fields["job"].annotation) != (name,):
-            fault = f"the field job of its message must be Literal[{name!r}]"
-        else:
-            faults = (
-                _personal_data_fault(contract),
-                _schedule_fault(contract),
-                *map(_profile_fault, contract.all_policies()),
-                *(_provider_fault(one, plugins) for one in contract.resources.providers),
-            )
-            fault = next(filter(None, faults), None)
-        if fault is not None:
-            raise InvariantError(f"contract {contract.__name__}: {fault}")
-        checked[name] = contract
+def _validate_jobs(jobs: Iterable[type[AnyJob]]) -> list[type[AnyJob]]:
+    """Report what one class cannot know: job types and plug-ins that share a name."""
+    checked: dict[str, type[AnyJob]] = {}
+    plugins: dict[str, AnyProvider] = {}
+    for one in jobs:
+        if one.job_type in checked:
+            raise InvariantError(f"job {one.__name__}: {one.job_type} is registered twice")
+        checked[one.job_type] = one
+        for plugin in one.all_providers():
+            if (other := plugins.setdefault(plugin.name, plugin)) is plugin:
+                continue
+            if type(plugin) is not type(other) or plugin.profile != other.profile:
+                # It would get the client and the API key of the other one.
+                raise InvariantError(
+                    f"job {one.__name__}: {type(plugin).__name__} has the name {plugin.name!r}, as "
+                    f"{type(other).__name__} does: give each provider its own name"
+                )
     return list(checked.values())
-
-
-# Field names that almost always hold personal data.
-_PERSONAL_NAMES: Final = frozenset(
-    {"address", "customer_id", "email", "first_name", "full_name", "last_name", "phone"}
-)
-
-
-def _personal_data_fault(contract: type[AnyContract]) -> str | None:
-    """Why `oncely erase` could not find personal data in the rows of a contract."""
-    names, declared = set(contract.message.model_fields), set(contract.personal_fields)
-    if unknown := declared - names:
-        return f"personal_fields lists {', '.join(sorted(unknown))}, which its message lacks"
-    if missing := (names & _PERSONAL_NAMES) - declared:
-        return f"name {', '.join(sorted(missing))} of its message in personal_fields"
-    if declared and contract.owner is None:
-        return "its rows hold personal data: set `owner` to say whose, such as DataOwner.CUSTOMER"
-    return None
-
-
-def _schedule_fault(contract: type[AnyContract]) -> str | None:
-    """Why its `schedule_limit` cannot be added to a time."""
-    if timedelta(0) <= contract.effective_schedule_limit() <= MAX_SCHEDULE_LIMIT:
-        return None
-    return f"schedule_limit must be between 0 and {MAX_SCHEDULE_LIMIT.days} days"
-
-
-def _provider_fault(plugin: AnyProvider, known: dict[str, type[AnyProvider]]) -> str | None:
-    """Why a plug-in would get the client and API key of another one with the same name."""
-    other = known.setdefault(plugin.name, type(plugin))
-    if other is type(plugin):
-        return None
-    return (
-        f"{type(plugin).__name__} has the name {plugin.name!r}, as {other.__name__} does: give "
-        "each provider its own name"
-    )
-
-
-def _profile_fault(policy: RetryPolicy) -> str | None:
-    profile = policy.profile
-    if policy.safety is RetrySafety.KEYED and profile.key_ttl is None:
-        return f"a keyed effect needs a key_ttl in the {profile.name} profile"
-    if policy.safety is RetrySafety.LOOKUP and profile.lookup_lag is None:
-        return f"a lookup effect needs a lookup_lag in the {profile.name} profile"
-    return None
 
 
 # DynamoDB's limits for one number and for one attribute.

@@ -6,8 +6,7 @@ from typing import Annotated, Any, Final, Self, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Json, ValidationError
 
-from oncely.contracts.contract import AnyContract
-from oncely.contracts.resources import JobSettings, Resources
+from oncely.contracts.job import AnyJob, JobSettings
 from oncely.core.claims import ResubmissionLimit
 from oncely.core.due import DUE_SHARDS
 from oncely.core.errors import NotConfiguredError
@@ -51,10 +50,11 @@ def queue_env_var(queue: str) -> str:
     return f"{queue.upper()}_QUEUE_URL"
 
 
-def configured_providers_of(contracts: Iterable[type[AnyContract]]) -> tuple[AnyProvider, ...]:
+def configured_providers_of(contracts: Iterable[type[AnyJob]]) -> tuple[AnyProvider, ...]:
     """Return the plug-ins whose settings contracts read: those they call, and `settings_of`."""
-    used = [one.resources for one in contracts]
-    plugins = {one.name: one for needs in used for one in (*needs.providers, *needs.settings_of)}
+    plugins = {
+        one.name: one for job in contracts for one in (*job.all_providers(), *job.settings_of)
+    }
     return tuple(plugins[name] for name in sorted(plugins))
 
 
@@ -154,30 +154,32 @@ class Settings(BaseModel):
         )
 
     @classmethod
-    def from_env(
-        cls, environ: Mapping[str, str], contracts: Iterable[type[AnyContract]] = ()
-    ) -> Self:
+    def from_env(cls, environ: Mapping[str, str], contracts: Iterable[type[AnyJob]] = ()) -> Self:
         values: dict[str, Any] = {
             name: environ[name.upper()]
             for name in cls.model_fields
             if name not in _ENV_VARS and environ.get(name.upper())
         }
-        resources = [contract_type.resources for contract_type in contracts]
+        resources = list(contracts)
         default_days = {
             table.name: table.retention_days
             for one in resources
-            for table in one.tables
+            for table in one.all_tables()
             if not isinstance(table, str) and table.retention_days
         }
-        tables = {name for one in resources for name in one.table_names}
+        tables = {name for one in resources for name in one.table_names()}
         names = {
             "queues": {name for one in resources for name in (one.queue, *one.sends_to)},
             "tables": tables,
             "table_columns": tables,
             "table_retention_days": set(default_days),
             "secrets": {
-                *(name for one in resources for name in one.secret_names),
-                *(plugin.webhook_secret_name for one in resources for plugin in one.providers),
+                *(name for one in resources for name in one.secret_names()),
+                *(
+                    plugin.webhook_secret_name
+                    for one in resources
+                    for plugin in one.all_providers()
+                ),
             },
         }
         for field, variable in _ENV_VARS.items():
@@ -216,17 +218,15 @@ class Settings(BaseModel):
             raise NotConfiguredError(_incomplete(faults))
 
     def require_for_worker(
-        self, resources: Iterable[Resources], providers: Collection[AnyProvider]
+        self, contracts: Iterable[type[AnyJob]], providers: Collection[AnyProvider]
     ) -> None:
-        """Require what a worker needs for the resources of its contracts."""
-        used = tuple(resources)
+        """Require what a worker needs for its jobs."""
+        used = tuple(contracts)
         self.require(
             *("jobs_table", "gates_table", "alert_topic_arn", "rejects_queue_url"),
             "retention_days",
-            *sorted({f"tables.{name}" for one in used for name in one.table_names}),
-            *sorted(
-                {f"secrets.{name}" for one in used for name in one.secret_names_for(providers)}
-            ),
+            *sorted({f"tables.{name}" for one in used for name in one.table_names()}),
+            *sorted({f"secrets.{name}" for one in used for name in one.secret_names(providers)}),
             *sorted({f"queues.{name}" for one in used for name in one.sends_to}),
         )
 

@@ -27,8 +27,7 @@ from oncely.core.job_row import Decision, JobRow
 from oncely.core.job_type import (
     AlreadyResolved,
     AnyJobType,
-    AnyMessage,
-    EffectCall,
+    Call,
     Mismatch,
     PrecheckResult,
 )
@@ -65,12 +64,10 @@ def lookup_closed(row: JobRow, contract: AnyJobType) -> LookupOutcome:
         return LookupFailed(f"the lookup failed with {type(error).__name__}: {error}")
 
 
-def lookup_effect(
-    row: JobRow, contract: AnyJobType, message: AnyMessage, table: TableOpen
-) -> LookupResult:
+def lookup_effect(row: JobRow, contract: AnyJobType, table: TableOpen) -> LookupResult:
     """Look up the effect of a job. Any error is a failed lookup, which is repeated later."""
     try:
-        precheck = contract.precheck(message)
+        precheck = contract.precheck()
     except Exception as error:  # noqa: BLE001  # whatever the business rows or a contract raise
         return LookupResult(
             LookupFailed(f"the business rows could not be read: {type(error).__name__}: {error}")
@@ -79,13 +76,11 @@ def lookup_effect(
         return LookupResult(Anomalous(precheck.reason))
     if precheck.facts is None:
         return LookupResult(Anomalous("the business rows no longer say what the job should do"))
-    if contract.provider is None:
+    if contract.provider_name is None:
         # A restore may have lost it with the claim.
         contract = contract.with_provider(precheck.provider)
     try:
-        # The same key as when it was sent; another would find nothing.
-        key_length = contract.policy.profile.max_key_length
-        call = EffectCall(job=row, facts=precheck.facts, max_key_length=key_length)
+        call = contract.new_call(row, precheck.facts)
         if may_lack_reference(row, contract.policy, table.replays_until, claims=row.fence):
             answer, found = _find_and_look_up(contract, call, table)
         else:
@@ -114,32 +109,30 @@ def with_key_scope(contract: AnyJobType, outcome: LookupOutcome) -> tuple[str, L
         return "", LookupFailed(str(error)) if resends else outcome
 
 
-def find_own_reference(
-    row: JobRow, contract: AnyJobType, message: AnyMessage
-) -> Prepared | LookupOutcome | None:
+def find_own_reference(row: JobRow, contract: AnyJobType) -> Prepared | LookupOutcome | None:
     """Find the job's reference without its row. Returns None if it cannot be searched for."""
     try:
-        precheck = contract.precheck(message)
+        precheck = contract.precheck()
         if isinstance(precheck, Mismatch) or precheck.facts is None:
             return None  # without facts there is nothing to search by, which the repair reports
-        return contract.find_prepared(EffectCall(job=row, facts=precheck.facts))
+        return contract.find_prepared(contract.new_call(row, precheck.facts))
     except Exception as error:  # noqa: BLE001  # whatever the business rows or a provider's SDK raise
         return LookupFailed(f"the lookup failed with {type(error).__name__}: {error}")
 
 
 def _find_and_look_up(
-    contract: AnyJobType, call: EffectCall[Any], table: TableOpen
+    contract: AnyJobType, call: Call[Any], table: TableOpen
 ) -> tuple[LookupOutcome, dict[str, str | None]]:
     """Look up by deployment and job key first: the row may lack its reference."""
-    call = replace(call, job=_with_deployment(call.job, table))
+    call = replace(call, row=_with_deployment(call.row, table))
     found: dict[str, str | None] = {}
-    if call.job.provider_ref is None:
+    if call.row.provider_ref is None:
         match contract.find_prepared(call):
             case None:
                 pass
             case Prepared(ref=ref):
-                found = _restored_fields(ref, contract, call.job)
-                call = replace(call, job=replace(call.job, provider_ref=ref))
+                found = _restored_fields(ref, contract, call.row)
+                call = replace(call, row=replace(call.row, provider_ref=ref))
             case answer:
                 return answer, {}
     answer = checked_lookup(contract.lookup(call))
@@ -150,7 +143,7 @@ def _find_and_look_up(
 
 
 def _restored_fields(ref: str, contract: AnyJobType, job: JobRow) -> dict[str, str | None]:
-    return {"provider_ref": ref, "deployment": job.deployment, "provider": contract.provider}
+    return {"provider_ref": ref, "deployment": job.deployment, "provider": contract.provider_name}
 
 
 def _is_recorded(outcome: LookupOutcome, precheck: PrecheckResult[Any]) -> bool:
@@ -173,7 +166,6 @@ class Question:
     """What a lookup needs besides the row, and why it is made."""
 
     contract: AnyJobType
-    message: AnyMessage
     table: TableOpen
     deadline: datetime | None = None  # until then it may wait for its slot
     reported: ReportedState | None = None  # by the event that asks
@@ -214,7 +206,7 @@ class Inquirer:
         group, deadline = EndpointGroup.LOOKUPS, question.deadline
         if asks and (hold := self.gate.enter(contract, group, deadline=deadline)):
             return hold
-        lookup = lookup_effect(row, contract, question.message, question.table)
+        lookup = lookup_effect(row, contract, question.table)
         return Asked(self._record(row, question, lookup, asked_at), lookup)
 
     def _record(
@@ -261,7 +253,7 @@ class Inquirer:
             # A refund that failed later frees its amount. A charge leaves its order paid: the
             # operator decides what the shop does.
             frees = contract.policy.may_fail_later and isinstance(answer, Declined)
-            return contract.on_failure(facts, after) if frees else ()
+            return contract.on_failure(contract.new_call(after, facts)) if frees else ()
 
         # If it is too late to end the job, the answer is evidence.
         kept = None if row.ended else answer

@@ -37,7 +37,7 @@ from oncely.core.errors import (
     UnavailableError,
 )
 from oncely.core.job_row import NO_PROVIDER, UNCONFIRMED, Decision, JobRow
-from oncely.core.job_type import AnyJobType, EffectCall
+from oncely.core.job_type import AnyJobType, Call
 from oncely.core.lifecycle import ENDING, Event
 from oncely.core.profiles import COMMIT_BUDGET, RetrySafety
 from oncely.core.schedule import Clock
@@ -354,11 +354,10 @@ class EffectExecutor:
             case outcome:
                 return outcome
 
-    def _call(self, *, verified: bool = False) -> EffectCall[Any]:
-        return EffectCall(
-            job=self.job,
-            facts=self.facts,
-            max_key_length=self.contract.policy.profile.max_key_length,
+    def _call(self, *, verified: bool = False) -> Call[Any]:
+        return self.contract.new_call(
+            self.job,
+            self.facts,
             verified=verified,
             tag_key=self.tag_key,
             has_time_for=self._has_time,
@@ -403,7 +402,7 @@ class EffectExecutor:
 
     def _guarded_lookup(
         self,
-        lookup: Callable[[EffectCall[Any]], _Outcome],
+        lookup: Callable[[Call[Any]], _Outcome],
         *,
         duration: timedelta | None = None,  # by default, the effect may follow
     ) -> _Outcome | NotSent:
@@ -416,7 +415,7 @@ class EffectExecutor:
             return NotSent(f"the lookup failed with {type(error).__name__}: {error}")
 
     def _guarded_call(
-        self, step: Callable[[EffectCall[Any]], _Outcome], call: EffectCall[Any], *, calls: int = 1
+        self, step: Callable[[Call[Any]], _Outcome], call: Call[Any], *, calls: int = 1
     ) -> _Outcome | EffectOutcome:
         """Call the provider, unless not enough time is left. Exceptions become outcomes."""
         terms = self.contract.policy

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from oncely.core.effect_outcomes import Json, Succeeded
 from oncely.core.job_row import CLOCK_SKEW, EvidenceEntry, JobRow, append_evidence
-from oncely.core.job_type import AlreadyResolved, AnyJobType, AnyMessage, Proceed
+from oncely.core.job_type import AlreadyResolved, AnyJobType, Proceed
 from oncely.core.keys import JobKey, fingerprint
 from oncely.core.lifecycle import Event, Status
 from oncely.core.text import format_minute
@@ -149,7 +149,6 @@ def prerequisite_refusal(
 
 def build_claim(  # each is part of the row
     contract: AnyJobType,
-    message: AnyMessage,
     key: JobKey,
     precheck: Proceed[Any] | AlreadyResolved[Any],
     table: "TableOpen",
@@ -168,10 +167,10 @@ def build_claim(  # each is part of the row
         # certainly gone.
         lease_until=deadline + contract.policy.profile.request_timeout + CLOCK_SKEW,
         schedule_limit=contract.effective_schedule_limit(),
-        message=message.to_dict(),
+        message=contract.to_dict(),
         fingerprint=None if precheck.values is None else fingerprint(precheck.values),
         customer_id=precheck.customer_id,
-        subject=contract.indexed_subject(message),
+        subject=contract.indexed_subject(),
         amount=None if precheck.money is None else precheck.money.amount,
         currency=None if precheck.money is None else precheck.money.currency,
         deployment=table.deployment,

@@ -3,9 +3,9 @@
 from dataclasses import replace
 from datetime import datetime, timedelta
 from enum import Enum
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import Any, Final
 
-from oncely.core.effect_outcomes import BusinessWrite, Json
+from oncely.core.effect_outcomes import Json
 from oncely.core.job_row import NOT_CONFIRMED, RESOLVED, Decision, JobRow
 from oncely.core.keys import indexable_id
 from oncely.core.lifecycle import ENDED, Event
@@ -88,19 +88,6 @@ class DataOwner(Enum):
 
     CUSTOMER = "customer_id"
     RECORD = "subject"  # a record of another system, such as `crm#4419`
-
-
-@runtime_checkable
-class RecordEraser(Protocol):
-    """A contract whose business rows hold the data of a record."""
-
-    def erase_record(
-        self, record_id: str, *, now: datetime, has_open_jobs: bool
-    ) -> BusinessWrite | None:
-        """Return the write that erases the row. Returns None if no data is left in it.
-
-        An open job may still write the row, so what the write leaves must prevent that.
-        """
 
 
 def request_erasure(now: datetime) -> Decision:

@@ -3,9 +3,9 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import cache
-from typing import Any, ClassVar, Generic, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeAlias
 
 from oncely.core.effect_outcomes import (
     Anomalous,
@@ -33,8 +33,14 @@ from oncely.core.money import Money
 from oncely.core.profiles import RetryPolicy, RetrySafety
 from oncely.core.schedule import DEFAULT_SCHEDULE_LIMIT
 
-M = TypeVar("M")
-F = TypeVar("F")
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    F = TypeVar("F", default=None)  # the facts of a precheck; the smallest jobs have none
+else:
+    from typing import TypeVar
+
+    F = TypeVar("F")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +71,7 @@ class AlreadyResolved(Generic[F]):
 
 @dataclass(frozen=True, kw_only=True)
 class NotThereYet(Generic[F]):
-    """A precheck whose business rows may still arrive. Retried for the contract's grace period."""
+    """A precheck whose business rows may still arrive. Retried for the job's `grace_period`."""
 
     waits_for: str  # completes "waits for …": "order 18452 to exist"
     facts: F | None = None  # if they are enough to look up an earlier run
@@ -84,92 +90,140 @@ PrecheckResult: TypeAlias = Proceed[F] | AlreadyResolved[F] | NotThereYet[F] | M
 
 
 @dataclass(frozen=True, kw_only=True)
-class EffectCall(Generic[F]):
-    """One attempt at an effect: the current job and the facts of its precheck."""
+class Call(Generic[F]):
+    """One step of a job: its current row, the facts of its precheck, and requests to an HTTP API.
 
-    job: JobRow
+    A client of its own is `self.tools.provider(…)`.
+    """
+
+    row: JobRow
     facts: F
+    # The client of an HTTP API. It performs and looks up, and says what each answer means.
+    http: Callable[[], Any] = field(repr=False)
     max_key_length: int = MAX_IDEMPOTENCY_KEY_LENGTH
     verified: bool = False  # this run created or verified the saved reference
     tag_key: str = field(default="", repr=False)  # of the deployment
     has_time_for: Callable[[timedelta], bool] = lambda _: True
     save_progress: Callable[[Mapping[str, Json]], None] = lambda _: None  # fenced
 
+    def post(self, path: str, *, json: object = None, **more: Any) -> EffectOutcome:  # noqa: ANN401  # of the client
+        """Perform the effect at the HTTP API of the provider, whose answer is the outcome."""
+        return self.send("POST", path, json=json, **more)
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        *,
+        json: object = None,
+        step: str = "do",
+        **more: Any,  # noqa: ANN401  # of the client
+    ) -> EffectOutcome:
+        """Perform it with another method. A step has the same idempotency key on every attempt."""
+        key = self.idempotency_key(step)
+        outcome: EffectOutcome = self.http().perform(method, path, json=json, key=key, **more)
+        return outcome
+
+    def get(self, path: str, **more: Any) -> LookupOutcome:  # noqa: ANN401  # of the client
+        """Look up the effect at the HTTP API of the provider. Read-only."""
+        outcome: LookupOutcome = self.http().look_up(path, **more)
+        return outcome
+
     def idempotency_key(self, step: str) -> IdempotencyKey:
         """Return the idempotency key of a step, the same for every attempt."""
-        job = self.job
+        row = self.row
         return idempotency_key(
-            job.job_key,
+            row.job_key,
             step,
-            job.key_number,
-            deployment=job.deployment,
+            row.key_number,
+            deployment=row.deployment,
             max_length=self.max_key_length,
         )
 
     @property
     def claim_tag(self) -> str:
         """The tag by which the provider's events prove what this claim sent."""
-        job = self.job
-        return claim_tag(job.job_key, deployment=job.deployment, fence=job.fence, key=self.tag_key)
+        row = self.row
+        return claim_tag(row.job_key, deployment=row.deployment, fence=row.fence, key=self.tag_key)
 
 
-class JobType(ABC, Generic[M, F]):
-    """The rules of a job type, and the steps of its effect. `Contract` is what an author writes."""
+class _PolicyOfJob:
+    """The policy of a job's provider; of a class, that of its default provider."""
+
+    def __get__(self, job: "AnyJobType | None", job_class: "type[AnyJobType]") -> RetryPolicy:
+        policies = job_class.policies
+        name = None if job is None else job.provider_name
+        found = policies.get(name) if name else None
+        return found or next(iter(policies.values()))
+
+
+class JobType(ABC, Generic[F]):
+    """What the core reads of a job, and the steps that it calls. `Job` is what an author writes."""
 
     job_type: ClassVar[str]
-    policy: ClassVar[RetryPolicy]
-    # By the name of the plug-in, if business rows choose it. An instance has its job's policy.
-    policies: ClassVar[Mapping[str, RetryPolicy]] = {}
-    takes_money: ClassVar[bool] = False  # included in the answer to "was I charged twice?"
-    returns_money: ClassVar[bool] = False  # an audit looks for its refunds
-    # How long the row of an ended job is kept as proof that it ran. The default is the stage's row
-    # retention for a natural effect, 7 years for one that takes money, and 400 days otherwise.
-    proof_retention: ClassVar[timedelta | None] = None
-    # How far ahead a `run_at` is honored. The default is 0, so none, for a job that moves money,
-    # and 365 days otherwise. If you lower it, jobs that are scheduled further ahead run early.
-    schedule_limit: ClassVar[timedelta | None] = None
-    limits_resubmissions: ClassVar[bool] = False  # `requires_failed` obeys the stage's limits
-    publishes_events: ClassVar[bool] = False  # publish each ended job on the event bus
+    policies: ClassVar[Mapping[str, RetryPolicy]]  # by plug-in; that of the default comes first
+    policy = _PolicyOfJob()
+    # The declarations of an author that the core reads; `Job` says what they mean.
+    takes_money: ClassVar[bool]
+    returns_money: ClassVar[bool]
+    proof_retention: ClassVar[timedelta | None]
+    schedule_limit: ClassVar[timedelta | None]
+    limits_resubmissions: ClassVar[bool]
+    publishes_events: ClassVar[bool]
 
-    provider: str | None  # of the job that this instance runs or looks up
+    @property
+    @abstractmethod
+    def provider_name(self) -> str | None:
+        """The plug-in of this job, if business rows choose one of several."""
+
+    @property
+    @abstractmethod
+    def requested_run_at(self) -> datetime | None:
+        """The earliest time to run, if its message sets one."""
 
     @classmethod
-    def policy_of(cls, job: JobRow) -> RetryPolicy:
+    def policy_of(cls, row: JobRow) -> RetryPolicy:
         """Return the policy of a job, by the provider in its row."""
-        return cls.policies.get(job.provider or "", cls.policy)
-
-    @classmethod
-    def all_policies(cls) -> tuple[RetryPolicy, ...]:
-        """Return the policies of all its providers."""
-        return tuple(cls.policies.values()) or (cls.policy,)
+        return cls.policies.get(row.provider or "", cls.policy)
 
     @classmethod
     @cache
     def max_duration(cls) -> timedelta:
         """Return how long a run may take at the slowest of its providers."""
-        return max(policy.max_duration for policy in cls.all_policies())
+        return max(policy.max_duration for policy in cls.policies.values())
 
-    @classmethod
     @abstractmethod
-    def key(cls, message: M) -> JobKey:
-        """Return the business identity of the job. Use only values of the message."""
+    def job_key(self) -> JobKey:
+        """Return the business identity of the job."""
 
-    @classmethod
     @abstractmethod
-    def indexed_subject(cls, message: M) -> str | None:
+    def to_dict(self) -> dict[str, Json]:
+        """Return the message as the row stores it, without a time."""
+
+    @abstractmethod
+    def indexed_subject(self) -> str | None:
         """Return the business id to index the row by. Returns None if its keys can be derived."""
 
     @abstractmethod
-    def with_provider(self, provider: str | None) -> Self:
-        """Return this job type for a job of one provider: with its policy, client and secrets."""
+    def with_provider(self, name: str | None) -> Self:
+        """Return this job at one of its providers: with its policy, client and secrets."""
 
     @abstractmethod
     def require_secrets(self) -> None:
         """Read its secrets. Raises NotConfiguredError if one cannot be used."""
 
     @abstractmethod
-    def send_message(self, job: JobRow) -> bool:
-        """Send the job's message again. Returns False if the queue did not accept it."""
+    def send_message(self, row: JobRow) -> bool:
+        """Send the message of a row again. Returns False if the queue did not accept it."""
+
+    @abstractmethod
+    def http_client(self) -> Any:  # noqa: ANN401  # of its provider
+        """Return the client of its HTTP API. Raises TypeError if its provider is none."""
+
+    def new_call(self, row: JobRow, facts: F, **more: Any) -> Call[F]:  # noqa: ANN401  # its fields
+        """Return a call of one step."""
+        length = self.policy.profile.max_key_length
+        return Call(row=row, facts=facts, http=self.http_client, max_key_length=length, **more)
 
     @classmethod
     def effective_retention(cls, row_retention: timedelta | None) -> timedelta:
@@ -192,20 +246,24 @@ class JobType(ABC, Generic[M, F]):
             return cls.schedule_limit
         return timedelta(0) if cls.moves_money() else DEFAULT_SCHEDULE_LIMIT
 
-    @abstractmethod
-    def precheck(self, message: M) -> "PrecheckResult[F]":
+    def precheck(self) -> "PrecheckResult[F]":
         """Read the business rows before Oncely claims the job or calls the provider."""
+        return Proceed(facts=None, values=self.business_values())  # type: ignore[arg-type]  # F is None
+
+    @abstractmethod
+    def business_values(self) -> Mapping[str, Json]:
+        """Return the values of the message that the fingerprint covers, without a precheck."""
 
     def key_scope(self) -> str:
         """Return the scope in which idempotency keys are unique now. A retry needs the same."""
         return ""
 
-    def prepare(self, call: EffectCall[F]) -> Prepared | Reserved | EffectOutcome | None:
+    def prepare(self, call: Call[F]) -> Prepared | Reserved | EffectOutcome | None:
         """Create the reference or reservation to save before `execute`, if one is needed."""
         del call
         return None
 
-    def find_prepared(self, call: EffectCall[F]) -> Prepared | LookupOutcome | None:
+    def find_prepared(self, call: Call[F]) -> Prepared | LookupOutcome | None:
         """Find the prepared reference that a restored row lacks, by deployment and key.
 
         Returns None if `lookup` needs no reference, `NotFound` if none was ever prepared.
@@ -214,15 +272,15 @@ class JobType(ABC, Generic[M, F]):
         return None
 
     @abstractmethod
-    def execute(self, call: EffectCall[F]) -> EffectOutcome:
+    def execute(self, call: Call[F]) -> EffectOutcome:
         """Perform the effect once, with the idempotency key; never retry inside."""
 
-    def lookup(self, call: EffectCall[F]) -> LookupOutcome:
+    def lookup(self, call: Call[F]) -> LookupOutcome:
         """Look up the outcome of the effect at the provider. Read-only."""
         del call
         return LookupUnsupported()
 
-    def confirm(self, call: EffectCall[F], claimed: Succeeded) -> LookupOutcome:
+    def confirm(self, call: Call[F], claimed: Succeeded) -> LookupOutcome:
         """Ask the provider whether what the business rows call done is done. Read-only.
 
         A worker calls it after `AlreadyResolved`. Return `claimed` itself if nobody can be asked:
@@ -231,63 +289,62 @@ class JobType(ABC, Generic[M, F]):
         del call
         return claimed
 
-    def close(self, call: EffectCall[F]) -> EffectOutcome:
-        """Close the prepared reference, so that it can never take effect (`leaves_open` only)."""
+    def close(self, call: Call[F]) -> EffectOutcome:
+        """Close the prepared reference, so that it can never take effect."""
         del call
         return Anomalous("this job type prepares nothing that could be closed")
 
-    def lookup_closed(self, job: JobRow) -> LookupOutcome:
+    def lookup_closed(self, row: JobRow) -> LookupOutcome:
         """Look up whether the prepared reference is closed, without the business rows. Read-only.
 
         Returns `Declined` if it can never take effect, `StillOpen` if a worker can close it, and
         `NotFound` if the reference is unknown or not this job's.
         """
-        del job
+        del row
         return LookupUnsupported()
 
-    def on_success(self, facts: F, job: JobRow) -> tuple[BusinessWrite, ...]:
+    def on_success(self, call: Call[F]) -> tuple[BusinessWrite, ...]:
         """Return the business writes of a finished job."""
-        del facts, job
+        del call
         return ()
 
-    def on_failure(self, facts: F, job: JobRow) -> tuple[BusinessWrite, ...]:
+    def on_failure(self, call: Call[F]) -> tuple[BusinessWrite, ...]:
         """Return the business writes of a declined job."""
-        del facts, job
+        del call
         return ()
 
-    def on_cancel(self, facts: F, job: JobRow) -> tuple[BusinessWrite, ...]:
+    def on_cancel(self, call: Call[F]) -> tuple[BusinessWrite, ...]:
         """Return the business writes of a job that an operator cancelled."""
-        del facts, job
+        del call
         return ()
 
-    def on_pending(self, facts: F) -> tuple[BusinessWrite, ...]:
+    def on_pending(self, call: Call[F]) -> tuple[BusinessWrite, ...]:
         """Return the business writes that show progress. They are left out if the rows changed."""
-        del facts
+        del call
         return ()
 
     def business_writes(
-        self, event: Event, facts: F, job: JobRow, outcome: EffectOutcome | LookupOutcome
+        self, event: Event, facts: F, row: JobRow, outcome: EffectOutcome | LookupOutcome
     ) -> tuple[BusinessWrite, ...]:
         """Return the business writes for the transaction that records this event."""
+        call = self.new_call(row, facts)
         outcome_writes = outcome.writes if isinstance(outcome, Succeeded) else ()
         match event:
             case Event.CONFIRM | Event.RESOLVE_FINISHED:
-                return (*self.on_success(facts, job), *outcome_writes)
+                return (*self.on_success(call), *outcome_writes)
             case Event.DECLINE | Event.RESOLVE_FAILED:
-                return self.on_failure(facts, job)
+                return self.on_failure(call)
             case Event.CANCEL | Event.CLOSE:
-                return self.on_cancel(facts, job)
+                return self.on_cancel(call)
             case Event.MARK_UNKNOWN | Event.RECHECK if isinstance(outcome, Pending):
-                return self.on_pending(facts)
+                return self.on_pending(call)
             case _:
                 return ()
 
-    def follow_ups(self, job: JobRow) -> tuple[Any, ...]:
-        """Return the messages to send after this job has ended, from its row alone."""
-        del job
+    def follow_ups(self, row: JobRow) -> tuple["AnyJobType", ...]:
+        """Return the jobs to send after this one has ended, from its row alone."""
+        del row
         return ()
 
 
-AnyJobType: TypeAlias = JobType[Any, Any]
-# A message of any job type. It has `run_at` and `to_dict`.
-AnyMessage: TypeAlias = Any
+AnyJobType: TypeAlias = JobType[Any]

@@ -7,7 +7,7 @@ from datetime import datetime
 from oncely.core.effect_outcomes import Json
 from oncely.core.errors import InvalidMessageError, UnavailableError, UnreadableRowError
 from oncely.core.job_row import EvidenceEntry, JobRow, new_job
-from oncely.core.job_type import AnyJobType, AnyMessage
+from oncely.core.job_type import AnyJobType
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import NO_ROW, Event, WaitKind, next_status
 from oncely.core.schedule import later_run_at
@@ -17,8 +17,7 @@ from oncely.core.text import reason_line
 
 
 def row_from_message(
-    contract_type: type[AnyJobType],
-    message: AnyMessage,
+    contract: AnyJobType,
     *,
     now: datetime,
     due_at: datetime,
@@ -29,15 +28,15 @@ def row_from_message(
 ) -> JobRow:
     """The row of a job that no worker has claimed yet. One that runs later is due then."""
     return new_job(
-        contract_type.key(message),
-        contract_type.job_type,
-        message.to_dict(),
+        contract.job_key(),
+        contract.job_type,
+        contract.to_dict(),
         now=now,
         due_at=run_at or due_at,
         actor=actor,
         reason=reason,
         owner=owner,
-        subject=contract_type.indexed_subject(message),
+        subject=contract.indexed_subject(),
         run_at=run_at,
     )
 
@@ -75,36 +74,32 @@ def requested_job(
     )
 
 
-def run_at_of_row(
-    contract_type: type[AnyJobType], message: AnyMessage, now: datetime
-) -> datetime | None:
+def run_at_of_row(contract: AnyJobType, now: datetime) -> datetime | None:
     """The time that the writer of a new row sets. Returns None if the job may run now."""
     return later_run_at(
-        message.run_at,
-        job_type=contract_type.job_type,
-        schedule_limit=contract_type.effective_schedule_limit(),
+        contract.requested_run_at,
+        job_type=contract.job_type,
+        schedule_limit=contract.effective_schedule_limit(),
         now=now,
     )
 
 
-def run_at_of_message(
-    contract_type: type[AnyJobType], message: AnyMessage, now: datetime
-) -> datetime | None:
+def run_at_of_message(contract: AnyJobType, now: datetime) -> datetime | None:
     """The time that a queue message sets if its job has no row yet. Returns None if it sets none.
 
     A message asks, a row authorizes: whoever can only send must not hold a payment back.
     """
-    if message.run_at is not None and contract_type.moves_money():
+    if contract.requested_run_at is not None and contract.moves_money():
         raise InvalidMessageError(
             "a message cannot set the time of a job that moves money: "
             + (
                 "enqueue it with create_producer(…).enqueue(…, run_at=…), which writes its row, or "
                 "ask an operator to reschedule it"
-                if contract_type.effective_schedule_limit()
+                if contract.effective_schedule_limit()
                 else "send it without run_at, when it should run"
             )
         )
-    return run_at_of_row(contract_type, message, now)
+    return run_at_of_row(contract, now)
 
 
 def own_row(store: JobStore, key: JobKey) -> JobRow | None:

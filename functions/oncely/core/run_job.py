@@ -58,7 +58,6 @@ from oncely.core.job_row import Decision, JobRow
 from oncely.core.job_type import (
     AlreadyResolved,
     AnyJobType,
-    AnyMessage,
     Mismatch,
     NotThereYet,
     Proceed,
@@ -108,8 +107,7 @@ _Passed: TypeAlias = Proceed[Any] | AlreadyResolved[Any]
 class JobRunner:
     """Runs one message to an outcome. The effect happens once, however often it is delivered."""
 
-    # Parses a message into its contract and its fields, or raises InvalidInputError.
-    parse: Callable[[str], tuple[AnyJobType, AnyMessage]]
+    parse: Callable[[str], AnyJobType]  # a message; raises InvalidInputError
     store: JobStore
     alerter: Alerter
     clock: Clock
@@ -124,9 +122,9 @@ class JobRunner:
         """Run one message. Nothing is started that could not end before the deadline."""
         now = self.clock.now()
         try:
-            contract, message = self.parse(body)
-            key, job_type = contract.key(message), contract.job_type
-            run_at = message.run_at and run_at_of_message(type(contract), message, now)
+            contract = self.parse(body)
+            key, job_type = contract.job_key(), contract.job_type
+            run_at = contract.requested_run_at and run_at_of_message(contract, now)
         except InvalidInputError as error:
             return Rejected(cause=RejectCause.INVALID, reason=str(error))
         if now + contract.max_duration() > deadline:
@@ -134,7 +132,7 @@ class JobRunner:
         table = self.guard.check()
         if isinstance(table, TableBlocked):
             return _table_blocked(table, key, job_type)
-        run = _Run(self, contract, message, key, deadline, table, run_at, nack)
+        run = _Run(self, contract, key, deadline, table, run_at, nack)
         return run.run() if run_at is None else run.schedule()
 
 
@@ -144,7 +142,6 @@ class _Run:
 
     runner: JobRunner
     contract: AnyJobType  # after the precheck: at the provider of this job
-    message: AnyMessage
     key: JobKey
     deadline: datetime
     table: TableOpen
@@ -159,7 +156,7 @@ class _Run:
         return self._keep_time(row, now) if is_early else self.run()
 
     def run(self) -> RunOutcome:
-        precheck = self.contract.precheck(self.message)
+        precheck = self.contract.precheck()
         if isinstance(precheck, Mismatch):
             return self._refuse(precheck.reason)
         if isinstance(precheck, NotThereYet):
@@ -242,7 +239,7 @@ class _Run:
 
     def _build_claim(self, precheck: _Passed) -> Claim:
         now, owner = self.runner.clock.now(), self.runner.new_token()
-        job = (self.contract, self.message, self.key, precheck, self.table)
+        job = (self.contract, self.key, precheck, self.table)
         return build_claim(*job, deadline=self.deadline, now=now, owner=owner)
 
     @property
@@ -257,8 +254,7 @@ class _Run:
         An existing row keeps its time.
         """
         new = row_from_message(
-            type(self.contract),
-            self.message,
+            self.contract,
             now=now,
             due_at=due_at,
             actor=ACTOR,

@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 from typing import Final, TypeAlias
 
 from oncely.aws.sqs import MessageSender
-from oncely.contracts.contract import AnyContract
-from oncely.contracts.message import Message, encode_message
-from oncely.contracts.registry import ContractRegistry
+from oncely.contracts.job import AnyJob
+from oncely.contracts.message import encode_message
+from oncely.contracts.registry import JobRegistry
 from oncely.core.decide import MESSAGE_GRACE
 from oncely.core.due import is_due_too_late, will_start
 from oncely.core.effect_outcomes import Json
@@ -48,7 +48,6 @@ _FORGED: Final = (
     "message replaces the row"
 )
 
-_ParsedMessage: TypeAlias = tuple[type[AnyContract], Message]
 _Senders: TypeAlias = Mapping[str, MessageSender]
 
 
@@ -87,10 +86,9 @@ class JobState:
 
 @dataclass(frozen=True)
 class _PendingEnqueue:
-    """A message with its contract and its row."""
+    """A message and its row."""
 
-    contract: type[AnyContract]
-    message: Message
+    contract: AnyJob
     row: JobRow
     created: bool
     now: datetime
@@ -111,21 +109,21 @@ class _PendingEnqueue:
 
     @property
     def tenant(self) -> str | None:
-        return self.contract.tenant(self.message.to_dict())
+        return self.contract.tenant(self.contract.to_dict())
 
     @property
     def body(self) -> dict[str, Json]:
         """The message to send. Only the worker that replaces a forged row needs the time."""
-        return self.message.to_sent_dict() if self.is_forged else self.message.to_dict()
+        return self.contract.to_sent_dict() if self.is_forged else self.contract.to_dict()
 
     @property
     def conflict(self) -> str | None:
         """The first field in which this message differs from the first one of the job."""
-        if self.row.job_key != self.contract.key(self.message):
+        if self.row.job_key != self.contract.job_key():
             return None  # another job holds the window
         if self.row.takes_other_message:
             return None  # a worker compares it with the business rows
-        first, second = known_values(self.row), self.message.to_dict()
+        first, second = known_values(self.row), self.contract.to_dict()
         for name in sorted(first.keys() & second.keys()):
             if first[name] != second[name]:
                 return f"{name} is {first[name]!r} in the existing job, {second[name]!r} here"
@@ -134,7 +132,7 @@ class _PendingEnqueue:
     @property
     def needs_sending(self) -> bool:
         """Whether a worker must check it: a new job, one that waits for it, or more fields."""
-        if self.row.job_key != self.contract.key(self.message):
+        if self.row.job_key != self.contract.job_key():
             return False
         if holds_only_proof(self.row):
             return False  # nothing to compare it with, so its status alone makes it a duplicate
@@ -144,7 +142,7 @@ class _PendingEnqueue:
             return False  # its row sends the message when it may run
         if self.created or self.row.awaits_message:
             return True
-        second = self.message.to_dict()
+        second = self.contract.to_dict()
         if self.row.takes_other_message:
             limit = self.contract.effective_schedule_limit()
             return second != self.row.message or is_due_too_late(self.row, limit, self.now)
@@ -155,7 +153,7 @@ class _PendingEnqueue:
 class Enqueuer:
     """Enqueues messages for producers."""
 
-    registry: ContractRegistry
+    registry: JobRegistry
     store: JobStore
     inserter: JobInserter
     sender_for_queue: Callable[[str], MessageSender]  # by the short name of the queue
@@ -251,57 +249,51 @@ class Enqueuer:
 
     def compare(self, message: Mapping[str, object]) -> EnqueueResult | None:
         """Compare a message with its job, without sending it. Returns None if there is no job."""
-        contract, parsed = self.registry.parse_mapping(message)
-        if (row := own_row(self.store, contract.key(parsed))) is None:
+        contract = self.registry.parse_mapping(message)
+        if (row := own_row(self.store, contract.job_key())) is None:
             return None
         now = self.clock.now()
-        return _PendingEnqueue(contract, parsed, row, created=False, now=now).result
+        return _PendingEnqueue(contract, row, created=False, now=now).result
 
-    def _parse(
-        self, messages: Iterable[Mapping[str, object]]
-    ) -> tuple[list[_ParsedMessage], _Senders]:
+    def _parse(self, messages: Iterable[Mapping[str, object]]) -> tuple[list[AnyJob], _Senders]:
         """Parse all messages and find their queues before anything is written."""
         parsed = [self.registry.parse_mapping(message) for message in messages]
-        for contract, message in parsed:
-            contract.key(message)
-            run_at_of_row(contract, message, self.clock.now())
-        queues = dict.fromkeys(contract.resources.queue for contract, _ in parsed)
+        for contract in parsed:
+            contract.job_key()
+            run_at_of_row(contract, self.clock.now())
+        queues = dict.fromkeys(contract.queue for contract in parsed)
         return parsed, {queue: self.sender_for_queue(queue) for queue in queues}
 
     def _write(
         self,
-        parsed: _ParsedMessage,
+        contract: AnyJob,
         unique_for: timedelta | None,
         actor: str = _ACTOR,
         reason: str = "enqueued",
         make_row: Callable[[JobRow], JobRow] = lambda job: job,
     ) -> _PendingEnqueue:
-        contract, message = parsed
         now = self.clock.now()
         job = row_from_message(
             contract,
-            message,
             now=now,
             due_at=now + MESSAGE_GRACE,
             actor=actor,
             reason=single_line(reason),
             owner=self.new_token(),
-            run_at=run_at_of_row(contract, message, now),
+            run_at=run_at_of_row(contract, now),
         )
         job = make_row(job)
         if unique_for is None:
             result = self.inserter.insert(job)
         else:
-            window = UniqueWindow(
-                name=contract.uniqueness_key(message), now=now, until=now + unique_for
-            )
+            window = UniqueWindow(name=contract.uniqueness_key(), now=now, until=now + unique_for)
             limit = contract.effective_schedule_limit()
             result = self._create_in_window(window, job, limit)
         match result:
             case Created(job=row):
-                return _PendingEnqueue(contract, message, row, created=True, now=now)
+                return _PendingEnqueue(contract, row, created=True, now=now)
             case AlreadyExists(row=row):
-                return _PendingEnqueue(contract, message, row, created=False, now=now)
+                return _PendingEnqueue(contract, row, created=False, now=now)
             case ForgedRow() if job.run_at is not None and contract.moves_money():
                 raise UnavailableError(
                     f"the row of {job.job_key} was not written by Oncely, and a message cannot set "
@@ -309,9 +301,7 @@ class Enqueuer:
                 )
             case ForgedRow():
                 # What it says is not believed.
-                return _PendingEnqueue(
-                    contract, message, job, created=False, now=now, is_forged=True
-                )
+                return _PendingEnqueue(contract, job, created=False, now=now, is_forged=True)
 
     def _honored_run_at(self, row: JobRow) -> datetime | None:
         limits = (
@@ -344,7 +334,7 @@ class Enqueuer:
         by_queue: dict[str, list[int]] = {}
         for index, order in enumerate(pending):
             if order.needs_sending:
-                by_queue.setdefault(order.contract.resources.queue, []).append(index)
+                by_queue.setdefault(order.contract.queue, []).append(index)
         for queue, indexes in by_queue.items():
             bodies = [encode_message(pending[index].body) for index in indexes]
             groups = [pending[index].tenant for index in indexes]

@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 from enum import Enum, StrEnum, auto
 from typing import TYPE_CHECKING, Final
 
-from oncely.contracts.contract import AnyContract
+from oncely.contracts.job import AnyJob
 from oncely.core.errors import GateClosedError, OncelyError
 from oncely.core.job_row import operator_name
 from oncely.core.profiles import EndpointGroup
@@ -317,7 +317,7 @@ class Gate:
 
     def enter(
         self,
-        contract: AnyContract,
+        contract: AnyJob,
         group: EndpointGroup = EndpointGroup.EFFECTS,
         *,
         deadline: datetime | None = None,
@@ -353,9 +353,7 @@ class Gate:
             self._of(gate_pass.gate).slots.appendleft(gate_pass.slot)
         _GATE_PASS.set(None)
 
-    def hold(
-        self, contract: AnyContract, group: EndpointGroup = EndpointGroup.EFFECTS
-    ) -> Hold | None:
+    def hold(self, contract: AnyJob, group: EndpointGroup = EndpointGroup.EFFECTS) -> Hold | None:
         """Why a request must not be sent now. Called right before each effect as well."""
         plugin, now = plugin_of(contract), self.clock.now()
         snapshot = self.snapshot(now)
@@ -370,13 +368,13 @@ class Gate:
             return None
         return snapshot.state(gate_name(plugin.name, group)).hold(plugin.name, now)
 
-    def held_time(self, contract: AnyContract, *, since: datetime, until: datetime) -> timedelta:
+    def held_time(self, contract: AnyJob, *, since: datetime, until: datetime) -> timedelta:
         """How long the jobs of this contract were held between two times."""
         plugin, snapshot = plugin_of(contract), self.snapshot(self.clock.now())
         gates = [gate_name(plugin.name, group) for group in EndpointGroup] if plugin else []
         return snapshot.held_time(_pause_targets(contract), gates, since=since, now=until)
 
-    def paused_job_types(self, contracts: Iterable[type[AnyContract]]) -> frozenset[str]:
+    def paused_job_types(self, contracts: Iterable[type[AnyJob]]) -> frozenset[str]:
         """The job types whose jobs are all held."""
         snapshot = self.snapshot(self.clock.now())
         paused = (one for one in contracts if snapshot.pause_of(_pause_targets(one)) is not None)
@@ -447,13 +445,13 @@ class Gate:
 
     # The circuit.
 
-    def _probe(self, gate: str, contract: AnyContract, plugin: AnyProvider) -> bool:
+    def _probe(self, gate: str, contract: AnyJob, plugin: AnyProvider) -> bool:
         """Read once from the provider, in one process. Returns whether a run must do it."""
         if not self._change(gate, take_probe):
             return False
         _GATE_PASS.set(GatePass(EndpointGroup.LOOKUPS, is_ungated=True))
         try:
-            responds = plugin.responds(contract.dependencies.provider(plugin))
+            responds = plugin.responds(contract.tools.provider(plugin))
         except Exception as error:  # noqa: BLE001  # whatever a provider's SDK raises
             self.on_error(error)
             responds = False
@@ -530,16 +528,17 @@ class ProviderRequests(RequestGate):
             self.gate.record(name, gate_pass, failed=response.failed)
 
 
-def plugin_of(contract: AnyContract | type[AnyContract]) -> AnyProvider | None:
+def plugin_of(contract: AnyJob | type[AnyJob]) -> AnyProvider | None:
     """The provider of a job. Before its precheck, that of a type with only one."""
-    plugins = contract.resources.providers
+    plugins = contract.all_providers()
+    name = None if isinstance(contract, type) else contract.provider_name
     if len(plugins) == 1:
         return plugins[0]
-    return next((one for one in plugins if one.name == contract.provider), None)
+    return next((one for one in plugins if one.name == name), None)
 
 
-def _pause_targets(contract: AnyContract | type[AnyContract]) -> tuple[str, ...]:
+def _pause_targets(contract: AnyJob | type[AnyJob]) -> tuple[str, ...]:
     """What an operator may have paused: its job type, its queue, or its provider."""
     plugin = plugin_of(contract)
     provider = () if plugin is None else (f"{PROVIDER_PREFIX}{plugin.name}",)
-    return (contract.job_type, f"{QUEUE_PREFIX}{contract.resources.queue}", *provider)
+    return (contract.job_type, f"{QUEUE_PREFIX}{contract.queue}", *provider)

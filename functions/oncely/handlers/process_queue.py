@@ -8,7 +8,7 @@ from typing import Any
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from oncely.app import App
-from oncely.contracts.contract import AnyContract
+from oncely.contracts.job import AnyJob
 from oncely.contracts.job_names import refuse_other_jobs
 from oncely.handlers.lambda_init import once_with_app
 from oncely.handlers.telemetry import Handler, instrumented, telemetry
@@ -33,7 +33,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in unacked]}
 
 
-def worker(*, jobs: Iterable[type[AnyContract]]) -> Handler:
+def worker(*, jobs: Iterable[type[AnyJob]]) -> Handler:
     """Return the handler of your own function: `handler = oncely.worker(jobs=[VoucherIssue])`.
 
     The construct (`workers={…}`) gives the function its queue, layers, variables and permissions.

@@ -5,27 +5,26 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Annotated, ClassVar, Final, Literal
+from typing import Annotated, Final
 
 from pydantic import Field, ValidationError
 
 from oncely import (
     AlreadyResolved,
     Anomalous,
+    AnyJob,
     BusinessWrite,
-    Contract,
+    Call,
     DataOwner,
     Declined,
-    Description,
-    EffectCall,
     EffectOutcome,
     InvalidMoneyError,
+    Job,
     JobKey,
     JobRow,
     Json,
     LookupFailed,
     LookupOutcome,
-    Message,
     Mismatch,
     Money,
     NotConfiguredError,
@@ -35,11 +34,8 @@ from oncely import (
     Precondition,
     Prepared,
     Proceed,
-    ProviderProfile,
-    Resources,
-    RetryPolicy,
-    RetrySafety,
     Succeeded,
+    Tools,
     format_time,
     job_key,
 )
@@ -55,12 +51,10 @@ from oncely.jobs.orders import (
     withdraw_request,
 )
 from oncely.jobs.payment_providers import DEFAULT_PROVIDER, PAYMENT_PROVIDERS
-from oncely.jobs.receipt_send import ReceiptMessage
+from oncely.jobs.receipt_send import ReceiptSend
 from oncely.jobs.tables import CHARGE_SHARD, CHARGE_SHARDS, ORDERS, REQUESTED_INDEX, BusinessId
 from oncely.providers.interfaces import VOIDED, Payment, PaymentProvider
 from oncely.providers.ses import SES
-
-_JOB = "payment.charge"
 
 # The reconciler sends no message for an order before this: the producer's may be on its way.
 REQUEST_GRACE: Final = timedelta(minutes=5)
@@ -68,18 +62,6 @@ REQUEST_GRACE: Final = timedelta(minutes=5)
 MAX_ATTEMPTS: Final = 99
 # Of any provider. An order row may hold anything, which must not become another request.
 _CHARGE_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,100}")
-
-
-class ChargeMessage(Message):
-    """A request to charge an order. Other fields only check the order's values."""
-
-    job: Literal["payment.charge"]
-    v: Literal[1]
-    order_id: BusinessId
-    amount: Amount | None = None
-    currency: Currency | None = None
-    customer_id: BusinessId | None = None
-    attempt: Annotated[int, Field(ge=1, le=MAX_ATTEMPTS)] = 1
 
 
 @dataclass(frozen=True)
@@ -96,92 +78,81 @@ class Order:
     attempt: int
 
 
-def _policy(profile: ProviderProfile) -> RetryPolicy:
-    safety = RetrySafety.LOOKUP if profile.key_ttl is None else RetrySafety.KEYED
-    return RetryPolicy(safety=safety, profile=profile, leaves_open=True)
+class PaymentCharge(Job[Order]):
+    """The order's customer is charged the order's amount, at most once."""
 
-
-class PaymentCharge(Contract[ChargeMessage, Order]):
-    """The job type that charges an order."""
-
-    job_type = _JOB
-    message = ChargeMessage
-    example = ChargeMessage.model_construct(job="payment.charge", v=1, order_id="18452")
-    policies: ClassVar = {
-        name: _policy(plugin.profile) for name, plugin in PAYMENT_PROVIDERS.items()
-    }
-    policy = policies[DEFAULT_PROVIDER]
+    key = "order_id"
+    key_prefix = "order_"
+    provider = PAYMENT_PROVIDERS
+    queue = "payments"
+    reads = (ORDERS,)
+    writes = (ORDERS,)
+    settings_of = (SES,)  # without mail, no receipt follows
     takes_money = True
     personal_fields = ("customer_id",)
-    owner = DataOwner.CUSTOMER
+    data_owner = DataOwner.CUSTOMER
     limits_resubmissions = True  # each confirms a payment, and card networks fine retries
-    resources = Resources(
-        queue="payments",
-        reads=(ORDERS,),
-        writes=(ORDERS,),
-        providers=tuple(PAYMENT_PROVIDERS.values()),
-        settings_of=(SES,),  # without mail, no receipt follows
+    done_verb = "charged"
+    waits_for = "its order"
+    business_rows = (
+        "the order becomes paid (with its charge_id) or payment_failed, with the job; until "
+        "then payment_processing, if its bank takes longer."
     )
-    description = Description(
-        done_verb="charged",
-        waits_for="its order",
-        effect="the order's customer is charged the order's amount, at most once.",
-        business_rows=(
-            "the order becomes paid (with its charge_id) or payment_failed, with the job; until "
-            "then payment_processing, if its bank takes longer."
-        ),
-        success="the payment provider reports that the payment of this order succeeded.",
-        failure=(
-            "the card was declined, or the bank requires the customer to authenticate. The payment "
-            "was canceled, so it cannot succeed later."
-        ),
-        review_when=(
-            "when the order cannot be charged, or its payment provider is not configured",
-            "when the payment has another amount, or was refunded",
-            "when the order names a charge that its payment provider does not have for it",
-            "when it is still processing after 14 days, or the limit of its payment method",
-            "when its row was enqueued as a resubmission too soon or too often",
-            "when the saved payment is not this job's: its key, customer, amount or mode differs",
-            "when the payment provider rejects our API key or our request",
-        ),
+    when_finished = "the payment provider reports that the payment of this order succeeded."
+    when_failed = (
+        "the card was declined, or the bank requires the customer to authenticate. The payment "
+        "was canceled, so it cannot succeed later."
+    )
+    review_when = (
+        "when the order cannot be charged, or its payment provider is not configured",
+        "when the payment has another amount, or was refunded",
+        "when the order names a charge that its payment provider does not have for it",
+        "when it is still processing after 14 days, or the limit of its payment method",
+        "when its row was enqueued as a resubmission too soon or too often",
+        "when the saved payment is not this job's: its key, customer, amount or mode differs",
+        "when the payment provider rejects our API key or our request",
     )
 
-    @classmethod
-    def key(cls, message: ChargeMessage) -> JobKey:
-        """Return `payment.charge:order_18452`, and `…:2` for the first resubmission."""
-        return _key(message.order_id, message.attempt)
+    order_id: BusinessId
+    # These only check the order's values.
+    amount: Amount | None = None
+    currency: Currency | None = None
+    customer_id: BusinessId | None = None
+    attempt: Annotated[int, Field(ge=1, le=MAX_ATTEMPTS)] = 1
 
-    @classmethod
-    def subject(cls, message: ChargeMessage) -> str:
-        return message.order_id
+    def key_parts(self) -> tuple[str | int, ...]:
+        """Return those of `payment.charge:order_18452`, and `…:2` for the first resubmission."""
+        return (self.order_id,) if self.attempt == 1 else (self.order_id, self.attempt)
+
+    def subject_id(self) -> str:
+        return self.order_id
 
     @classmethod
     def keys_for_subject(cls, subject: str) -> Iterator[JobKey]:
         return (_key(subject, attempt) for attempt in range(1, MAX_ATTEMPTS + 1))
 
-    @classmethod
-    def resubmission(cls, message: ChargeMessage) -> ChargeMessage | None:
-        if message.attempt == MAX_ATTEMPTS:
+    def resubmission(self) -> "PaymentCharge | None":
+        if self.attempt == MAX_ATTEMPTS:
             return None
-        return ChargeMessage.model_validate({**message.to_dict(), "attempt": message.attempt + 1})
+        return PaymentCharge.model_validate({**self.to_dict(), "attempt": self.attempt + 1})
 
     @classmethod
-    def success_summary(cls, job: JobRow) -> str:
-        if job.is_unconfirmed:
-            paid = f"The order's row says it was paid: {amount_label(job)}."
+    def success_summary(cls, row: JobRow) -> str:
+        if row.is_unconfirmed:
+            paid = f"The order's row says it was paid: {amount_label(row)}."
             return f"{paid} No provider confirmed it."
-        return f"Charged once: {amount_label(job)} ({_charge_id(job) or 'charge id unknown'})."
+        return f"Charged once: {amount_label(row)} ({_charge_id(row) or 'charge id unknown'})."
 
-    def precheck(self, message: ChargeMessage) -> PrecheckResult[Order]:
+    def precheck(self) -> PrecheckResult[Order]:
         """Read the order. Oncely charges its values, not those of the message."""
-        row = self.dependencies.table("orders").get({"order_id": message.order_id})
+        row = self.tools.table("orders").get({"order_id": self.order_id})
         if row is None:
-            return NotThereYet(waits_for=f"order {message.order_id} to exist")
-        order = self._order(row, message)
+            return NotThereYet(waits_for=f"order {self.order_id} to exist")
+        order = self._order(row)
         if isinstance(order, str):
-            reason = f"order {message.order_id} cannot be charged: {order}"
+            reason = f"order {self.order_id} cannot be charged: {order}"
             return AlreadyResolved(outcome=Anomalous(reason))
-        if difference := _message_mismatch(message, order):
+        if difference := _message_mismatch(self, order):
             return Mismatch(difference)
         values = {
             "order_id": order.order_id,
@@ -210,31 +181,31 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
     @property
     def _client(self) -> PaymentProvider:
         """The provider of this job: the row's, even if the order has another one now."""
-        if (plugin := PAYMENT_PROVIDERS.get(self.provider or "")) is None:
+        if (plugin := PAYMENT_PROVIDERS.get(self.provider_name or "")) is None:
             raise NotConfiguredError(
-                f"this deployment has no payment provider {self.provider!r}: configure it, and "
-                "deploy again"
+                f"this deployment has no payment provider {self.provider_name!r}: configure it, "
+                "and deploy again"
             )
-        return self.dependencies.provider(plugin)
+        return self.tools.provider(plugin)
 
-    def _order(self, row: Mapping[str, object], message: ChargeMessage) -> Order | str:
+    def _order(self, row: Mapping[str, object]) -> Order | str:
         """Return the order as facts, or why it cannot be charged."""
         provider = row.get("payment_provider", DEFAULT_PROVIDER)
         plugins = sorted(PAYMENT_PROVIDERS.items())
-        known = [name for name, plugin in plugins if self.dependencies.is_configured(plugin)]
+        known = [name for name, plugin in plugins if self.tools.is_configured(plugin)]
         if not isinstance(provider, str) or provider not in known:
             return f"its payment_provider is {provider!r}, this deployment has {', '.join(known)}"
-        return _order(row, message, provider)
+        return _order(row, self, provider)
 
     def key_scope(self) -> str:
-        return self._client.key_scope() if self.provider else ""
+        return self._client.key_scope() if self.provider_name else ""
 
-    def confirm(self, call: EffectCall[Order], claimed: Succeeded) -> LookupOutcome:
+    def confirm(self, call: Call[Order], claimed: Succeeded) -> LookupOutcome:
         """Ask for the charge that the order's row names. Without one, nobody can be asked."""
         charge_id = str(claimed.result["charge_id"])
         return self._find_charge(call, charge_id) if charge_id else claimed
 
-    def _find_charge(self, call: EffectCall[Order], charge_id: str) -> LookupOutcome:
+    def _find_charge(self, call: Call[Order], charge_id: str) -> LookupOutcome:
         """Compare a charge with the order. One that was made before Oncely names no job."""
         order, ledger, name = call.facts, self._client.ledger, self.policy.profile.name
         found = ledger.find_charge(charge_id) if _CHARGE_ID.fullmatch(charge_id) else None
@@ -249,7 +220,7 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
             difference = f"{name} took {found.money} with it, not {order.money}"
         elif found.job_label is not None and found.job_label not in ours:
             difference = f"{name} has it as the charge of {found.job_label}"
-        elif found.job_label is not None and found.deployment not in {None, call.job.deployment}:
+        elif found.job_label is not None and found.deployment not in {None, call.row.deployment}:
             difference = f"{name} has it as a charge of the deployment {found.deployment}"
         else:
             money = order.money
@@ -262,21 +233,21 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
                 },
             )
         # What an earlier run of this job sent may have arrived.
-        may_have_charged = call.job.provider_ref is not None or call.job.has_ambiguous_send
+        may_have_charged = call.row.provider_ref is not None or call.row.has_ambiguous_send
         own = "look up whether this job charged as well"
         own = own if may_have_charged else "this job charged nothing"
         return Anomalous(f"{_paid_by(charge_id)}, but {difference}; {own}")
 
-    def prepare(self, call: EffectCall[Order]) -> Prepared | EffectOutcome:
+    def prepare(self, call: Call[Order]) -> Prepared | EffectOutcome:
         """Create an unconfirmed intent. Without its saved reference, nothing can be charged."""
         return self._client.prepare(_payment(call), idempotency_key=call.idempotency_key("create"))
 
-    def find_prepared(self, call: EffectCall[Order]) -> Prepared | LookupOutcome:
+    def find_prepared(self, call: Call[Order]) -> Prepared | LookupOutcome:
         return self._client.find(_payment(call))
 
-    def execute(self, call: EffectCall[Order]) -> EffectOutcome:
+    def execute(self, call: Call[Order]) -> EffectOutcome:
         """Confirm the saved intent. If another run created it, verify it first."""
-        ref = call.job.provider_ref
+        ref = call.row.provider_ref
         if ref is None:
             return Anomalous("no payment was prepared, so there is nothing to confirm")
         key = call.idempotency_key("confirm")
@@ -284,15 +255,15 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
             ref, _payment(call), idempotency_key=key, verified=call.verified
         )
 
-    def lookup(self, call: EffectCall[Order]) -> LookupOutcome:
+    def lookup(self, call: Call[Order]) -> LookupOutcome:
         """Read the intent. Without a reference, nothing can have been confirmed."""
-        ref = call.job.provider_ref
-        if call.job.status.is_finished and (charge := _charge_of_others(call.job)):
+        ref = call.row.provider_ref
+        if call.row.status.is_finished and (charge := _charge_of_others(call.row)):
             return self._find_charge(call, charge)
         if ref is None:
             return NotFound("no payment was prepared, so nothing was charged", conclusive=True)
         outcome = self._client.lookup(ref, _payment(call))
-        if call.job.status.is_finished and isinstance(outcome, Declined) and outcome.code == VOIDED:
+        if call.row.status.is_finished and isinstance(outcome, Declined) and outcome.code == VOIDED:
             # A refund before settlement is a void. Like any other refund, it contradicts no end.
             reason = f"{ref} was charged, and voided since: {outcome.reason}"
             return Anomalous(reason, ref, undone=True)
@@ -305,43 +276,42 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
         ids = (result.get(name) for name in ("payment_intent", "charge_id"))
         return super().references(outcome) | {str(one) for one in ids if one}
 
-    def close(self, call: EffectCall[Order]) -> EffectOutcome:
+    def close(self, call: Call[Order]) -> EffectOutcome:
         """Cancel the intent: a declined one could still be confirmed."""
-        ref = call.job.provider_ref
+        ref = call.row.provider_ref
         if ref is None:
             return Declined("no payment was prepared", code="not_prepared")
         return self._client.close(ref, _payment(call), verified=call.verified)
 
-    def lookup_closed(self, job: JobRow) -> LookupOutcome:
+    def lookup_closed(self, row: JobRow) -> LookupOutcome:
         """Read whether the intent can still take money. Without an intent, nothing can."""
-        if job.provider_ref is None:
+        if row.provider_ref is None:
             return Declined("no payment was prepared", code="not_prepared")
         return self._client.lookup_closed(
-            job.provider_ref, job_key=job.job_key, deployment=job.deployment
+            row.provider_ref, job_key=row.job_key, deployment=row.deployment
         )
 
-    def on_success(self, facts: Order, job: JobRow) -> tuple[BusinessWrite, ...]:
+    def on_success(self, call: Call[Order]) -> tuple[BusinessWrite, ...]:
         """Mark the order paid, if its values are still those that were charged."""
-        return (_order_update(PAID, facts, charge_id=_charge_id(job)),)
+        return (_order_update(PAID, call.facts, charge_id=_charge_id(call.row)),)
 
-    def on_failure(self, facts: Order, job: JobRow) -> tuple[BusinessWrite, ...]:
-        del job
-        return (_order_update(PAYMENT_FAILED, facts),)
+    def on_failure(self, call: Call[Order]) -> tuple[BusinessWrite, ...]:
+        return (_order_update(PAYMENT_FAILED, call.facts),)
 
-    def on_pending(self, facts: Order) -> tuple[BusinessWrite, ...]:
+    def on_pending(self, call: Call[Order]) -> tuple[BusinessWrite, ...]:
         """Show the order as processing, once: a bank debit takes days."""
-        if facts.status not in {PAYMENT_PENDING, PAYMENT_FAILED}:
+        if call.facts.status not in {PAYMENT_PENDING, PAYMENT_FAILED}:
             return ()
-        return (_order_update(PAYMENT_PROCESSING, facts),)
+        return (_order_update(PAYMENT_PROCESSING, call.facts),)
 
-    def on_cancel(self, facts: Order, job: JobRow) -> tuple[BusinessWrite, ...]:
+    def on_cancel(self, call: Call[Order]) -> tuple[BusinessWrite, ...]:
         """Withdraw the request, so that no charge follows when the row has expired."""
-        del job
-        return (withdraw_request(facts.order_id),)
+        return (withdraw_request(call.facts.order_id),)
 
-    def missing_jobs(self, *, now: datetime) -> Iterator[ChargeMessage]:
+    @classmethod
+    def missing_jobs(cls, tools: Tools, *, now: datetime) -> Iterator["PaymentCharge"]:
         """Find orders whose charge was requested. A pending order alone requests nothing."""
-        rows = self.dependencies.table("orders").query_index(
+        rows = tools.table("orders").query_index(
             REQUESTED_INDEX,
             partitions=(CHARGE_SHARD, [str(shard) for shard in range(CHARGE_SHARDS)]),
             max_sort_key=("charge_requested_at", format_time(now - REQUEST_GRACE)),
@@ -350,27 +320,25 @@ class PaymentCharge(Contract[ChargeMessage, Order]):
             if row.get("status") != PAYMENT_PENDING:
                 continue
             with suppress(ValidationError):  # the order id is not valid in a message
-                charge = {"job": _JOB, "v": 1, "order_id": row["order_id"]}
-                yield ChargeMessage.model_validate(charge)
+                yield PaymentCharge.model_validate({"order_id": row["order_id"]})
 
-    def follow_ups(self, job: JobRow) -> tuple[Message, ...]:
-        if not job.status.is_finished or not self.dependencies.is_configured(SES):
+    def follow_ups(self, row: JobRow) -> tuple[AnyJob, ...]:
+        if not row.status.is_finished or not self.tools.is_configured(SES):
             return ()
-        receipt = {"job": "receipt.send", "v": 1, "order_id": job.message["order_id"]}
-        return (ReceiptMessage.model_validate(receipt),)
+        return (ReceiptSend(order_id=self.order_id),)
 
 
-def _payment(call: EffectCall[Order]) -> Payment:
-    return replace(call.facts.payment, deployment=call.job.deployment)
+def _payment(call: Call[Order]) -> Payment:
+    return replace(call.facts.payment, deployment=call.row.deployment)
 
 
 def _key(order_id: str, attempt: int) -> JobKey:
     suffix = () if attempt == 1 else (attempt,)
-    return job_key(_JOB, order_id, *suffix, prefix="order_")
+    return job_key("payment.charge", order_id, *suffix, prefix="order_")
 
 
-def _charge_id(job: JobRow) -> Json:
-    return (job.result or {}).get("charge_id")
+def _charge_id(row: JobRow) -> Json:
+    return (row.result or {}).get("charge_id")
 
 
 def _charge_of_others(job: JobRow) -> str | None:
@@ -381,7 +349,7 @@ def _charge_of_others(job: JobRow) -> str | None:
     return str(charge) if charge and job.provider_ref not in own else None
 
 
-def _order(row: Mapping[str, object], message: ChargeMessage, provider: str) -> Order | str:
+def _order(row: Mapping[str, object], charge: PaymentCharge, provider: str) -> Order | str:
     try:
         money = Money.parse(row.get("amount"), row.get("currency"))
     except InvalidMoneyError as error:
@@ -395,26 +363,26 @@ def _order(row: Mapping[str, object], message: ChargeMessage, provider: str) -> 
         money=money,
         customer=named["payment_customer"],
         method=named["payment_method"],
-        job_key=_key(message.order_id, message.attempt),
-        order_id=message.order_id,
+        job_key=_key(charge.order_id, charge.attempt),
+        order_id=charge.order_id,
     )
     return Order(
-        order_id=message.order_id,
+        order_id=charge.order_id,
         customer_id=named["customer_id"],
         money=money,
         stored_currency=str(row["currency"]),
         status=row.get("status"),
         provider=provider,
         payment=payment,
-        attempt=message.attempt,
+        attempt=charge.attempt,
     )
 
 
-def _message_mismatch(message: ChargeMessage, order: Order) -> str | None:
+def _message_mismatch(charge: PaymentCharge, order: Order) -> str | None:
     compared = {
-        "amount": (message.amount, order.money.amount),
-        "currency": (message.currency, order.money.currency),
-        "customer_id": (message.customer_id, order.customer_id),
+        "amount": (charge.amount, order.money.amount),
+        "currency": (charge.currency, order.money.currency),
+        "customer_id": (charge.customer_id, order.customer_id),
     }
     for name, (theirs, ours) in compared.items():
         if theirs is not None and theirs != ours:

@@ -9,7 +9,7 @@ from oncely import Provider
 if TYPE_CHECKING:
     from oncely.providers.interfaces import PaymentProvider
 
-_PLUGINS: Final = ("oncely.providers.braintree:BRAINTREE", "oncely.providers.stripe:STRIPE")
+_PLUGINS: Final = ("oncely.providers.stripe:STRIPE", "oncely.providers.braintree:BRAINTREE")
 
 PAYMENT_PROVIDERS: Final[Mapping[str, Provider["PaymentProvider", Any]]] = {
     plugin.name: plugin for plugin in map(resolve_name, _PLUGINS)

@@ -3,23 +3,20 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import ClassVar, Final, Literal
+from typing import ClassVar, Final
 
 from oncely import (
     AlreadyResolved,
     Anomalous,
     BusinessWrite,
-    Contract,
+    Call,
     DataOwner,
-    Description,
-    EffectCall,
     EffectOutcome,
     InvalidMoneyError,
-    JobKey,
+    Job,
     JobRow,
     LookupFailed,
     LookupOutcome,
-    Message,
     Mismatch,
     Money,
     NotFound,
@@ -29,12 +26,7 @@ from oncely import (
     Prepared,
     Proceed,
     Reserved,
-    Resources,
-    RetryLimits,
-    RetryPolicy,
-    RetrySafety,
     format_time,
-    job_key,
     parse_time,
 )
 from oncely.jobs.orders import (
@@ -50,7 +42,6 @@ from oncely.jobs.refund_ledger import RefundLedger, RefundState, charge_objectio
 from oncely.jobs.tables import ORDERS, REFUND_REQUESTS, REFUNDS, BusinessId
 from oncely.providers.interfaces import PaymentProvider, Refund
 
-_JOB = "payment.refund"
 # The slowest payment that a refund waits for is a bank debit.
 _GRACE_PERIOD = timedelta(days=30)
 # The clock that dated a request may be ahead of ours by this much.
@@ -63,17 +54,6 @@ LIST_LAG: Final = timedelta(minutes=5)
 UNDOCUMENTED_KEY_TTL: Final = timedelta(days=1)
 # Requests until a refund is sent: the charge is read, and a key that is not allowed is left out.
 MAX_SEND_CALLS: Final = 3
-
-
-class RefundMessage(Message):
-    """Names a refund request, which is refunded once. Other fields only check its values."""
-
-    job: Literal["payment.refund"]
-    v: Literal[1]
-    order_id: BusinessId
-    refund_id: BusinessId
-    amount: Amount | None = None
-    currency: Currency | None = None
 
 
 @dataclass(frozen=True)
@@ -94,98 +74,78 @@ class RefundFacts:
     requested_by: str
 
 
-class PaymentRefund(Contract[RefundMessage, RefundFacts]):
-    """The job type that refunds an order."""
+class PaymentRefund(Job[RefundFacts]):
+    """The order's customer gets the amount of the refund request back, at most once."""
 
-    job_type = _JOB
-    message = RefundMessage
-    example = RefundMessage.model_construct(
-        job="payment.refund", v=1, order_id="18452", refund_id="rma_7"
-    )
-    policies: ClassVar = {
-        name: RetryPolicy(
-            safety=RetrySafety.KEYED,
-            profile=replace(
-                plugin.profile,
-                lookup_lag=LIST_LAG,
-                key_ttl=plugin.profile.key_ttl or UNDOCUMENTED_KEY_TTL,
-            ),
-            limits=RetryLimits(grace_period=_GRACE_PERIOD),
-            may_fail_later=True,
-        )
-        for name, plugin in PAYMENT_PROVIDERS.items()
-    }
-    policy = policies[DEFAULT_PROVIDER]
+    key = ("order_id", "refund_id")
+    key_prefix = "order_"
+    provider = PAYMENT_PROVIDERS
+    queue = "payments"
+    reads = (ORDERS, REFUND_REQUESTS, REFUNDS)
+    writes = (REFUNDS,)
+    lookup_lag = LIST_LAG
+    key_ttl = UNDOCUMENTED_KEY_TTL
+    grace_period = _GRACE_PERIOD
+    may_fail_later = True
     returns_money = True
     proof_retention = timedelta(days=7 * 365)  # as for a charge
-    owner = DataOwner.CUSTOMER
-    resources = Resources(
-        queue="payments",
-        reads=(ORDERS, REFUND_REQUESTS, REFUNDS),
-        writes=(REFUNDS,),
-        providers=tuple(PAYMENT_PROVIDERS.values()),
-    )
-    description = Description(
-        done_verb="refunded",
-        waits_for="its refund request, or for its order to be paid",
-        effect="the order's customer gets the amount of the refund request back, at most once.",
-        business_rows="Oncely's own ledger of the charge. Order and request are not changed.",
-        success="the payment provider reports that this refund succeeded.",
-        failure="the provider declines the refund, or the customer's bank does.",
-        review_when=(
-            "when the refund request is not valid, or not in the order's currency",
-            "when the order was not paid, or at a provider that is not configured",
-            "when less than the amount can be refunded, including refunds made by hand",
-            "when the charge is disputed, or belongs to another deployment, order or currency",
-            "when the provider reports later that a finished refund failed",
-            "when a request had no answer, nothing is found, and its key is no longer safe",
-        ),
+    data_owner = DataOwner.CUSTOMER
+    example: ClassVar = {"order_id": "18452", "refund_id": "rma_7"}
+    done_verb = "refunded"
+    waits_for = "its refund request, or for its order to be paid"
+    business_rows = "Oncely's own ledger of the charge. Order and request are not changed."
+    when_finished = "the payment provider reports that this refund succeeded."
+    when_failed = "the provider declines the refund, or the customer's bank does."
+    review_when = (
+        "when the refund request is not valid, or not in the order's currency",
+        "when the order was not paid, or at a provider that is not configured",
+        "when less than the amount can be refunded, including refunds made by hand",
+        "when the charge is disputed, or belongs to another deployment, order or currency",
+        "when the provider reports later that a finished refund failed",
+        "when a request had no answer, nothing is found, and its key is no longer safe",
     )
 
-    @classmethod
-    def key(cls, message: RefundMessage) -> JobKey:
-        """Return `payment.refund:order_18452:rma_7`."""
-        return job_key(_JOB, message.order_id, message.refund_id, prefix="order_")
+    order_id: BusinessId
+    refund_id: BusinessId
+    # These only check the values of the request, which is refunded once.
+    amount: Amount | None = None
+    currency: Currency | None = None
 
     @classmethod
-    def subject(cls, message: RefundMessage) -> str:
-        return message.order_id
+    def success_summary(cls, row: JobRow) -> str:
+        return f"Refunded once: {amount_label(row)} ({row.provider_ref or 'reference unknown'})."
 
-    @classmethod
-    def success_summary(cls, job: JobRow) -> str:
-        return f"Refunded once: {amount_label(job)} ({job.provider_ref or 'reference unknown'})."
-
-    def precheck(self, message: RefundMessage) -> PrecheckResult[RefundFacts]:
+    def precheck(self) -> PrecheckResult[RefundFacts]:
         """Read the request and the order. What can be refunded is read later, by the owner."""
-        named = f"refund request {message.refund_id} of order {message.order_id}"
-        key = {"order_id": message.order_id, "refund_id": message.refund_id}
-        row = self.dependencies.table(REFUND_REQUESTS.name).get(key)
+        named = f"refund request {self.refund_id} of order {self.order_id}"
+        key = {"order_id": self.order_id, "refund_id": self.refund_id}
+        row = self.tools.table(REFUND_REQUESTS.name).get(key)
         if row is None:
             return NotThereYet(waits_for=f"{named} to exist")
         request = _request(row)
         if isinstance(request, str):
             return AlreadyResolved(outcome=Anomalous(f"{named} is not valid: {request}"))
-        if difference := _message_mismatch(message, request.money):
+        if difference := _message_mismatch(self, request.money):
             return Mismatch(f"{difference}, but {named} has {request.money}")
         requested_at = format_time(request.requested_at)
-        if request.requested_at > self.dependencies.clock.now() + _SHOP_CLOCK_SKEW:
+        if request.requested_at > self.tools.clock.now() + _SHOP_CLOCK_SKEW:
             return NotThereYet(waits_for=f"the time of {named}, {requested_at}")
-        order = self.dependencies.table("orders").get({"order_id": message.order_id})
+        order = self.tools.table("orders").get({"order_id": self.order_id})
         if order is None:
-            return NotThereYet(waits_for=f"order {message.order_id} to exist")
-        facts = self._facts(order, request, message)
+            return NotThereYet(waits_for=f"order {self.order_id} to exist")
+        facts = self._facts(order, request)
         if isinstance(facts, NotThereYet):
             return facts
         if isinstance(facts, str):
-            reason = f"order {message.order_id} cannot be refunded: {facts}"
+            reason = f"order {self.order_id} cannot be refunded: {facts}"
             return AlreadyResolved(outcome=Anomalous(reason))
         customer_id = order.get("customer_id")
         return Proceed(
             facts=facts,
             # Every column of the request: a later change is a conflict.
             values={
-                "order_id": message.order_id,
-                "refund_id": message.refund_id,
+                "order_id": self.order_id,
+                "refund_id": self.refund_id,
                 "amount": request.money.amount,
                 "currency": request.money.currency,
                 "requested_by": request.requested_by,
@@ -199,43 +159,43 @@ class PaymentRefund(Contract[RefundMessage, RefundFacts]):
         )
 
     def _facts(
-        self, order: Mapping[str, object], request: RefundRequest, message: RefundMessage
+        self, order: Mapping[str, object], request: RefundRequest
     ) -> RefundFacts | NotThereYet[RefundFacts] | str:
         """Return the refund as facts, or why the order cannot be refunded, now or ever."""
         if order.get("status") == PAYMENT_FAILED:
             return "its payment failed, so there is nothing to refund"
         provider = order.get("payment_provider", DEFAULT_PROVIDER)
         plugins = sorted(PAYMENT_PROVIDERS.items())
-        known = [name for name, plugin in plugins if self.dependencies.is_configured(plugin)]
+        known = [name for name, plugin in plugins if self.tools.is_configured(plugin)]
         if not isinstance(provider, str) or provider not in known:
             return f"its payment_provider is {provider!r}, this deployment has {', '.join(known)}"
         currency, ours = order.get("currency"), request.money.currency
         if not isinstance(currency, str) or currency.lower() != ours:
-            named = f"refund request {message.refund_id}"
+            named = f"refund request {self.refund_id}"
             return f"its currency is {currency!r}, and {named} has {ours}"
         # Only what a payment can still change is waited for.
         if order.get("status") in (PAYMENT_PENDING, PAYMENT_PROCESSING):
-            return NotThereYet(waits_for=f"order {message.order_id} to be paid")
+            return NotThereYet(waits_for=f"order {self.order_id} to be paid")
         charge_id = order.get("charge_id")
         if not isinstance(charge_id, str) or not charge_id:
             return "it has no charge_id"
         refund = Refund(
             charge_id=charge_id,
             money=request.money,
-            job_key=PaymentRefund.key(message),
-            order_id=message.order_id,
-            refund_id=message.refund_id,
+            job_key=self.job_key(),
+            order_id=self.order_id,
+            refund_id=self.refund_id,
         )
         return RefundFacts(refund, provider, request.requested_by)
 
     @property
     def _client(self) -> PaymentProvider:
-        return self.dependencies.provider(PAYMENT_PROVIDERS[self.provider or DEFAULT_PROVIDER])
+        return self.tools.provider(PAYMENT_PROVIDERS[self.provider_name or DEFAULT_PROVIDER])
 
     def key_scope(self) -> str:
-        return self._client.key_scope() if self.provider else ""
+        return self._client.key_scope() if self.provider_name else ""
 
-    def prepare(self, call: EffectCall[RefundFacts]) -> Prepared | Reserved | EffectOutcome | None:
+    def prepare(self, call: Call[RefundFacts]) -> Prepared | Reserved | EffectOutcome | None:
         """Reserve the amount, within what the provider says can be refunded now.
 
         Whose charge it is, its currency and its disputes are checked before every send. An amount
@@ -263,45 +223,43 @@ class PaymentRefund(Contract[RefundMessage, RefundFacts]):
         reserved = Reserved(reason + call.facts.requested_by, (ledger.reserve(refund),))
         return ledger.objection_to(refund, charge) or reserved
 
-    def execute(self, call: EffectCall[RefundFacts]) -> EffectOutcome:
+    def execute(self, call: Call[RefundFacts]) -> EffectOutcome:
         """Refund what is reserved. A forged row may have skipped `prepare`."""
         refund = _refund(call)
         if self._ledger(refund).states.get(refund.job_key) != RefundState.RESERVED:
             return Anomalous(f"no amount of {refund.charge_id} is reserved for this refund")
-        if call.job.provider_ref is not None:
-            return Anomalous(f"its row names {call.job.provider_ref} before a refund was made")
+        if call.row.provider_ref is not None:
+            return Anomalous(f"its row names {call.row.provider_ref} before a refund was made")
         # This worker may have stalled while it read the ledger, and another may own the job now.
         if not call.has_time_for(MAX_SEND_CALLS * self.policy.profile.request_timeout):
             return NotSent("not enough time was left to send it", retry_after=timedelta())
         outcome = self._client.refund(refund, idempotency_key=call.idempotency_key("refund"))
-        now = self.dependencies.clock.now()
-        if isinstance(outcome, NotSent) and now - call.job.began_at(now) > _GRACE_PERIOD:
+        now = self.tools.clock.now()
+        if isinstance(outcome, NotSent) and now - call.row.began_at(now) > _GRACE_PERIOD:
             return Anomalous(f"it waited {_GRACE_PERIOD.days} days: {outcome.reason}")
         return outcome
 
-    def lookup(self, call: EffectCall[RefundFacts]) -> LookupOutcome:
+    def lookup(self, call: Call[RefundFacts]) -> LookupOutcome:
         return self._client.lookup_refund(_refund(call))
 
-    def on_success(self, facts: RefundFacts, job: JobRow) -> tuple[BusinessWrite, ...]:
-        del job
-        return (end_entry(facts.refund, RefundState.DONE),)
+    def on_success(self, call: Call[RefundFacts]) -> tuple[BusinessWrite, ...]:
+        return (end_entry(call.facts.refund, RefundState.DONE),)
 
-    def on_failure(self, facts: RefundFacts, job: JobRow) -> tuple[BusinessWrite, ...]:
+    def on_failure(self, call: Call[RefundFacts]) -> tuple[BusinessWrite, ...]:
         """Free the amount: it can be refunded again, under another refund id."""
-        del job
-        return (end_entry(facts.refund, RefundState.FAILED),)
+        return (end_entry(call.facts.refund, RefundState.FAILED),)
 
-    def on_cancel(self, facts: RefundFacts, job: JobRow) -> tuple[BusinessWrite, ...]:
+    def on_cancel(self, call: Call[RefundFacts]) -> tuple[BusinessWrite, ...]:
         """Free the amount, if an earlier run reserved it."""
-        return self.on_failure(facts, job) if job.was_claimed else ()
+        return self.on_failure(call) if call.row.was_claimed else ()
 
     def _ledger(self, refund: Refund) -> RefundLedger:
-        row = self.dependencies.table(REFUNDS.name).get({"charge_id": refund.charge_id})
+        row = self.tools.table(REFUNDS.name).get({"charge_id": refund.charge_id})
         return RefundLedger.from_row(refund.charge_id, row)
 
 
-def _refund(call: EffectCall[RefundFacts]) -> Refund:
-    return replace(call.facts.refund, deployment=call.job.deployment)
+def _refund(call: Call[RefundFacts]) -> Refund:
+    return replace(call.facts.refund, deployment=call.row.deployment)
 
 
 def _request(row: Mapping[str, object]) -> RefundRequest | str:
@@ -320,9 +278,9 @@ def _request(row: Mapping[str, object]) -> RefundRequest | str:
     return RefundRequest(money, requested_by, requested_at)
 
 
-def _message_mismatch(message: RefundMessage, money: Money) -> str | None:
-    if message.amount not in {None, money.amount}:
-        return f"the message has amount {message.amount}"
-    if message.currency not in {None, money.currency}:
-        return f"the message has currency {message.currency}"
+def _message_mismatch(refund: PaymentRefund, money: Money) -> str | None:
+    if refund.amount not in {None, money.amount}:
+        return f"the message has amount {refund.amount}"
+    if refund.currency not in {None, money.currency}:
+        return f"the message has currency {refund.currency}"
     return None

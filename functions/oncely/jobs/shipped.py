@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from oncely import AnyContract
+from oncely import AnyJob
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.jobs.payment_refund import PaymentRefund
 from oncely.jobs.receipt_send import ReceiptSend
@@ -10,7 +10,7 @@ from oncely.jobs.sync_contact import SyncContact
 from oncely.jobs.sync_import import SyncImport
 from oncely.jobs.sync_push import SyncPush
 
-SHIPPED_JOBS: Final[tuple[type[AnyContract], ...]] = (
+SHIPPED_JOBS: Final[tuple[type[AnyJob], ...]] = (
     PaymentCharge,
     PaymentRefund,
     ReceiptSend,

@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Annotated, Any, Final, Literal, cast
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias, cast
 
 from pydantic import Field
 
@@ -13,26 +13,19 @@ from oncely import (
     AlreadyResolved,
     Anomalous,
     BusinessWrite,
-    Contract,
+    Call,
     DataOwner,
-    Description,
-    EffectCall,
     EffectOutcome,
-    JobKey,
+    Job,
     JobRow,
     Json,
-    Message,
     NotSent,
     PrecheckResult,
     Precondition,
     Proceed,
-    RecordEraser,
-    Resources,
-    RetryPolicy,
-    RetrySafety,
     Succeeded,
+    Tools,
     format_time,
-    job_key,
     parse_time,
 )
 from oncely.jobs.tables import IMPORT_EVENTS, RECORDS, BusinessId
@@ -51,131 +44,85 @@ _IgnoredRecord = Annotated[
 ]
 
 
-class ContactMessage(Message):
-    """A request to import a contact because of an event. Oncely fetches it from its source."""
+StoredRecord: TypeAlias = Mapping[str, Any] | None  # of the contact, before this event
 
-    job: Literal["sync.contact"]
-    v: Literal[1]
+
+class SyncContact(Job[StoredRecord]):
+    """None; Oncely reads the contact from HubSpot."""
+
+    key = ("source", "source_id", "event_id")
+    provider = HUBSPOT
+    queue = "sync"
+    safety = "natural"
+    reads = (RECORDS,)
+    writes = (RECORDS, IMPORT_EVENTS)
+    personal_fields = ("record",)
+    data_owner = DataOwner.RECORD
+    example: ClassVar = {"source": "hubspot", "source_id": "4419", "event_id": "evt-8c1f"}
+    business_rows = (
+        "the contact's record, if HubSpot has a newer version, and one import event. If the "
+        "contact is gone, its record is removed; a tombstone without its data stays."
+    )
+    when_finished = (
+        "the record is at HubSpot's version, or the contact is gone; the import event says which."
+    )
+    when_failed = "never."
+    review_when = ("when the contact or its record has values that cannot be stored or read",)
+
     source: Literal["hubspot"]
     source_id: BusinessId
     event_id: BusinessId
     record: Annotated[_IgnoredRecord | None, Field(exclude=True)] = None
 
-
-@dataclass(frozen=True)
-class StoredContact:
-    """The stored record of the contact before this event, and the message."""
-
-    message: ContactMessage
-    row: Mapping[str, Any] | None
-
     @property
     def record_id(self) -> str:
-        return _record_id(self.message)
+        return f"{self.source}#{self.source_id}"
 
-
-@dataclass(frozen=True)
-class ContactImport(StoredContact):
-    """One import of a contact. Its event expires, as does the tombstone of a deleted contact."""
-
-    claimed_at: datetime
-    retention: timedelta
-
-    @property
-    def expires_at(self) -> int:
-        """In seconds since the epoch, as DynamoDB's TTL requires."""
-        return int((self.claimed_at + self.retention).timestamp())
-
-    @property
-    def next_version(self) -> int:
-        return 1 if self.row is None else cast("int", self.row["version"]) + 1
-
-    @property
-    def was_gone(self) -> bool:
-        """Whether the contact was gone before this event."""
-        return self.row is not None and bool(self.row.get("gone"))
-
-
-class SyncContact(Contract[ContactMessage, StoredContact], RecordEraser):
-    """The job type that imports a contact."""
-
-    job_type = "sync.contact"
-    message = ContactMessage
-    example = ContactMessage.model_construct(
-        job="sync.contact", v=1, source="hubspot", source_id="4419", event_id="evt-8c1f"
-    )
-    policy = RetryPolicy(safety=RetrySafety.NATURAL, profile=HUBSPOT.profile)
-    resources = Resources(
-        queue="sync", reads=(RECORDS,), writes=(RECORDS, IMPORT_EVENTS), providers=(HUBSPOT,)
-    )
-    personal_fields = ("record",)
-    owner = DataOwner.RECORD
-    description = Description(
-        effect="none; Oncely reads the contact from HubSpot.",
-        business_rows=(
-            "the contact's record, if HubSpot has a newer version, and one import event. If the "
-            "contact is gone, its record is removed; a tombstone without its data stays."
-        ),
-        success=(
-            "the record is at HubSpot's version, or the contact is gone; the import event says "
-            "which."
-        ),
-        failure="never.",
-        review_when=("when the contact or its record has values that cannot be stored or read",),
-    )
+    def subject_id(self) -> str:
+        return self.record_id
 
     @classmethod
-    def key(cls, message: ContactMessage) -> JobKey:
-        """Return `sync.contact:hubspot:4419:<event id>`."""
-        return job_key(cls.job_type, message.source, message.source_id, message.event_id)
-
-    @classmethod
-    def subject(cls, message: ContactMessage) -> str:
-        return _record_id(message)
-
-    @classmethod
-    def success_summary(cls, job: JobRow) -> str:
-        result = str((job.result or {}).get("result") or "noted").replace("_", " ")
+    def success_summary(cls, row: JobRow) -> str:
+        result = str((row.result or {}).get("result") or "noted").replace("_", " ")
         return f"The contact's event was handled: {result}."
 
-    def precheck(self, message: ContactMessage) -> PrecheckResult[StoredContact]:
+    def precheck(self) -> PrecheckResult[StoredRecord]:
         """Read the record that the import is compared with, and may overwrite."""
-        row = self.dependencies.table("records").get({"record_id": _record_id(message)})
+        row = self.tools.table("records").get({"record_id": self.record_id})
         if row is not None and (problem := record_problem(row)):
-            reason = f"record {_record_id(message)} cannot be compared: {problem}"
+            reason = f"record {self.record_id} cannot be compared: {problem}"
             return AlreadyResolved(outcome=Anomalous(reason))
-        values = {name: getattr(message, name) for name in ("source", "source_id", "event_id")}
-        return Proceed(facts=StoredContact(message, row), values=values)
+        return Proceed(facts=row, values=self.business_values())
 
-    def execute(self, call: EffectCall[StoredContact]) -> EffectOutcome:
-        message, job = call.facts.message, call.job
+    def execute(self, call: Call[StoredRecord]) -> EffectOutcome:
         contact = ContactImport(
-            message,
-            call.facts.row,
-            claimed_at=job.claimed_at or job.updated_at,
-            retention=self.dependencies.retention(IMPORT_EVENTS.name),
+            self,
+            call.facts,
+            claimed_at=call.row.claimed_at or call.row.updated_at,
+            retention=self.tools.retention(IMPORT_EVENTS.name),
         )
-        match self.dependencies.provider(HUBSPOT).get_contact(message.source_id):
+        match self.tools.provider(HUBSPOT).get_contact(self.source_id):
             case NotSent() as not_sent:
                 return not_sent
-            case CrmRecord(record_id=message.source_id, archived=False) as record:
+            case CrmRecord(record_id=self.source_id, archived=False) as record:
                 return _import_outcome(contact, record)
             case RecordNotFound() | CrmRecord():
                 # Gone, archived, or merged into another contact, which has its own events.
                 return _gone_outcome(contact)
 
+    @classmethod
     def erase_record(
-        self, record_id: str, *, now: datetime, has_open_jobs: bool
+        cls, tools: Tools, record_id: str, *, now: datetime, has_open_jobs: bool
     ) -> BusinessWrite | None:
         """Leave a tombstone, so that an import under way has to fetch the contact again."""
-        row = self.dependencies.table(RECORDS.name).get({"record_id": record_id})
+        row = tools.table(RECORDS.name).get({"record_id": record_id})
         if row is None and not has_open_jobs:
             return None
         if row is not None and row.get("gone") and row.keys() <= _TOMBSTONE_COLUMNS:
             return None
         version = None if row is None else row.get("version")
         counted = version if isinstance(version, int) else 0  # others may write anything there
-        expires_at = now + self.dependencies.retention(IMPORT_EVENTS.name)
+        expires_at = now + tools.retention(IMPORT_EVENTS.name)
         tombstone: dict[str, Json] = {
             "gone": True,
             "expires_at": int(expires_at.timestamp()),
@@ -193,8 +140,32 @@ class SyncContact(Contract[ContactMessage, StoredContact], RecordEraser):
         )
 
 
-def _record_id(message: ContactMessage) -> str:
-    return f"{message.source}#{message.source_id}"
+@dataclass(frozen=True)
+class ContactImport:
+    """One import of a contact. Its event expires, as does the tombstone of a deleted contact."""
+
+    contact: SyncContact
+    row: StoredRecord
+    claimed_at: datetime
+    retention: timedelta
+
+    @property
+    def record_id(self) -> str:
+        return self.contact.record_id
+
+    @property
+    def expires_at(self) -> int:
+        """In seconds since the epoch, as DynamoDB's TTL requires."""
+        return int((self.claimed_at + self.retention).timestamp())
+
+    @property
+    def next_version(self) -> int:
+        return 1 if self.row is None else cast("int", self.row["version"]) + 1
+
+    @property
+    def was_gone(self) -> bool:
+        """Whether the contact was gone before this event."""
+        return self.row is not None and bool(self.row.get("gone"))
 
 
 def record_problem(row: Mapping[str, object]) -> str | None:
@@ -293,8 +264,8 @@ def _record_write(
     contact: ContactImport, columns: Mapping[str, Json], *, remove: tuple[str, ...]
 ) -> BusinessWrite:
     source: dict[str, Json] = {
-        "source": contact.message.source,
-        "source_id": contact.message.source_id,
+        "source": contact.contact.source,
+        "source_id": contact.contact.source_id,
     }
     # Overwrite only the version that was compared: what was fetched is newer than this row.
     compared = Precondition("version", (contact.next_version - 1,))
@@ -313,9 +284,9 @@ def _event_outcome(
 ) -> Succeeded:
     event_write = BusinessWrite(
         table=IMPORT_EVENTS.name,
-        key={"record_id": contact.record_id, "event_id": contact.message.event_id},
+        key={"record_id": contact.record_id, "event_id": contact.contact.event_id},
         set={
-            "source_id": contact.message.source_id,
+            "source_id": contact.contact.source_id,
             "source_updated_at": None if at is None else format_time(at),
             "checksum": mark,
             "result": result,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
@@ -11,19 +11,17 @@ from oncely import (
     AlreadyResolved,
     Ambiguous,
     Anomalous,
+    AnyJob,
     BusinessWrite,
-    Contract,
+    Call,
     DataOwner,
     Declined,
-    Description,
-    EffectCall,
     EffectOutcome,
-    JobKey,
+    Job,
     JobRow,
     Json,
     LookupFailed,
     LookupOutcome,
-    Message,
     NotFound,
     NotSent,
     NotThereYet,
@@ -31,15 +29,11 @@ from oncely import (
     Precondition,
     Prepared,
     Proceed,
-    Resources,
-    RetryPolicy,
-    RetrySafety,
     Succeeded,
     format_time,
-    job_key,
     parse_time,
 )
-from oncely.jobs.sync_contact import ContactMessage, record_problem
+from oncely.jobs.sync_contact import SyncContact, record_problem
 from oncely.jobs.tables import RECORDS, BusinessId
 from oncely.providers.hubspot import HUBSPOT
 from oncely.providers.interfaces import (
@@ -56,16 +50,6 @@ _OUT_OF_TIME: Final = NotSent(
 _READ_ONLY: Final = frozenset({"createdate", "lastmodifieddate"})
 
 
-class PushMessage(Message):
-    """A request to push one version of a record to the CRM."""
-
-    job: Literal["sync.push"]
-    v: Literal[1]
-    target: Literal["hubspot"]
-    record_id: BusinessId
-    version: Annotated[int, Field(ge=1)]
-
-
 @dataclass(frozen=True)
 class RecordSnapshot:
     """A record as read from the records table."""
@@ -77,57 +61,43 @@ class RecordSnapshot:
     is_from_crm: bool  # imported from the CRM, which says whether it is gone
 
 
-class SyncPush(Contract[PushMessage, RecordSnapshot]):
-    """The job type that pushes a record."""
+class SyncPush(Job[RecordSnapshot]):
+    """The one HubSpot contact with our id is created or updated.
 
-    job_type = "sync.push"
-    message = PushMessage
-    example = PushMessage.model_construct(
-        job="sync.push", v=1, target="hubspot", record_id="hubspot#4419", version=7
+    A contact that has the record's email and none of our ids gets our id instead.
+    """
+
+    key = ("target", "record_id", "version")
+    provider = HUBSPOT
+    queue = "sync"
+    reads = (RECORDS,)
+    writes = (RECORDS,)
+    sends_to = ("sync",)
+    tolerates_row_changes = True
+    data_owner = DataOwner.RECORD  # errors may quote the contact
+    example: ClassVar = {"target": "hubspot", "record_id": "hubspot#4419", "version": 7}
+    business_rows = "the record stores the contact's HubSpot id and the version pushed there."
+    when_finished = (
+        "HubSpot has this version of the record or a newer one, or the record is gone. A version "
+        "that was imported from HubSpot is not pushed back."
     )
-    policy = RetryPolicy(
-        safety=RetrySafety.LOOKUP,
-        profile=HUBSPOT.profile,
-        tolerates_row_changes=True,
+    when_failed = "HubSpot does not accept the record's values."
+    waits_for = "its record to reach this version"
+    review_when = (
+        "when the record has columns or properties of a wrong type",
+        "when HubSpot already has the contact and it may not be this record's",
     )
-    owner = DataOwner.RECORD  # errors may quote the contact
-    resources = Resources(
-        queue="sync",
-        reads=(RECORDS,),
-        writes=(RECORDS,),
-        providers=(HUBSPOT,),
-        sends_to=("sync",),
-    )
-    description = Description(
-        effect=(
-            "the one HubSpot contact with our id is created or updated. A contact that has the "
-            "record's email and none of our ids gets our id instead."
-        ),
-        business_rows="the record stores the contact's HubSpot id and the version pushed there.",
-        success=(
-            "HubSpot has this version of the record or a newer one, or the record is gone. A "
-            "version that was imported from HubSpot is not pushed back."
-        ),
-        failure="HubSpot does not accept the record's values.",
-        waits_for="its record to reach this version",
-        review_when=(
-            "when the record has columns or properties of a wrong type",
-            "when HubSpot already has the contact and it may not be this record's",
-        ),
-    )
+
+    target: Literal["hubspot"]
+    record_id: BusinessId
+    version: Annotated[int, Field(ge=1)]
+
+    def subject_id(self) -> str:
+        return self.record_id
 
     @classmethod
-    def key(cls, message: PushMessage) -> JobKey:
-        """Return `sync.push:hubspot:<record id>:<version>`."""
-        return job_key(cls.job_type, message.target, message.record_id, message.version)
-
-    @classmethod
-    def subject(cls, message: PushMessage) -> str:
-        return message.record_id
-
-    @classmethod
-    def success_summary(cls, job: JobRow) -> str:
-        result = job.result or {}
+    def success_summary(cls, row: JobRow) -> str:
+        result = row.result or {}
         if result.get("crm_id"):
             return f"Pushed once: HubSpot contact {result['crm_id']} has this version."
         if result.get("gone"):
@@ -136,42 +106,42 @@ class SyncPush(Contract[PushMessage, RecordSnapshot]):
             return "Not pushed: this version was imported from HubSpot."
         return f"Not pushed: superseded by version {result.get('superseded_by', 'unknown')}."
 
-    def precheck(self, message: PushMessage) -> PrecheckResult[RecordSnapshot]:
+    def precheck(self) -> PrecheckResult[RecordSnapshot]:
         """Proceed with the current version only. The newer push replaces an older one."""
-        if (row := self._row(message.record_id)) is None:
-            return NotThereYet(waits_for=f"record {message.record_id} to exist")
-        facts = _record_snapshot(row, message)
+        if (row := self._row(self.record_id)) is None:
+            return NotThereYet(waits_for=f"record {self.record_id} to exist")
+        facts = _record_snapshot(row, self)
         if isinstance(facts, str):
-            reason = f"record {message.record_id} cannot be pushed: {facts}"
+            reason = f"record {self.record_id} cannot be pushed: {facts}"
             return AlreadyResolved(outcome=Anomalous(reason))
         current: int = row["version"]
-        values = {name: getattr(message, name) for name in ("target", "record_id", "version")}
-        if current < message.version:
-            target = f"record {message.record_id} to reach version {message.version}"
+        values = self.business_values()
+        if current < self.version:
+            target = f"record {self.record_id} to reach version {self.version}"
             return NotThereYet(waits_for=f"{target}; it is at {current}", facts=facts)
         if row.get("gone"):
-            gone = _gone_outcome(facts, f"record {message.record_id} is gone")
+            gone = _gone_outcome(facts, f"record {self.record_id} is gone")
             return AlreadyResolved(outcome=gone, facts=facts, values=values)
-        if current > message.version:
+        if current > self.version:
             superseded = _superseded_outcome(facts, current)
             return AlreadyResolved(outcome=superseded, facts=facts, values=values)
-        if row.get("source") == message.target and row.get("imported_version") == current:
+        if row.get("source") == self.target and row.get("imported_version") == current:
             # The target may have changed since, and nobody has changed our copy.
             outcome = _imported_outcome(facts)
             return AlreadyResolved(outcome=outcome, facts=facts, values=values)
         return Proceed(facts=facts, values=values)
 
-    def prepare(self, call: EffectCall[RecordSnapshot]) -> Prepared | EffectOutcome | None:
+    def prepare(self, call: Call[RecordSnapshot]) -> Prepared | EffectOutcome | None:
         """Reserve the record, so that two versions are never pushed at the same time."""
-        now = call.job.claimed_at or call.job.updated_at
+        now = call.row.claimed_at or call.row.updated_at
         free = Precondition("push_until", (), or_absent=True, or_at_most=format_time(now))
         # Its own earlier reservation: a job is ready again only once its push has certainly ended.
-        own = Precondition("push_job", (call.job.job_key,))
+        own = Precondition("push_job", (call.row.job_key,))
         if self._reserve_push(call, free) or self._reserve_push(call, own):
             return None
         return self._reservation_conflict(call.facts, now)
 
-    def execute(self, call: EffectCall[RecordSnapshot]) -> EffectOutcome:
+    def execute(self, call: Call[RecordSnapshot]) -> EffectOutcome:
         """Create or update the contact by our unique id, never by a blind create."""
         crm_id = call.facts.crm_id
         match self._push(call, crm_id):
@@ -186,7 +156,7 @@ class SyncPush(Contract[PushMessage, RecordSnapshot]):
             case outcome:
                 return self._link_if_taken(call, outcome)
 
-    def _push_by_our_id(self, call: EffectCall[RecordSnapshot]) -> EffectOutcome:
+    def _push_by_our_id(self, call: Call[RecordSnapshot]) -> EffectOutcome:
         # The known contact was deleted; our unique id finds its successor, if there is one.
         if not call.has_time_for(HUBSPOT.profile.request_timeout):
             return _OUT_OF_TIME
@@ -194,7 +164,7 @@ class SyncPush(Contract[PushMessage, RecordSnapshot]):
 
     def _link_if_taken(
         self,
-        call: EffectCall[RecordSnapshot],
+        call: Call[RecordSnapshot],
         outcome: EffectOutcome | CrmConflict | RecordNotFound,
     ) -> EffectOutcome:
         match outcome:
@@ -212,11 +182,9 @@ class SyncPush(Contract[PushMessage, RecordSnapshot]):
             case _:
                 return outcome
 
-    def _link(
-        self, call: EffectCall[RecordSnapshot], taken: CrmConflict, existing: str
-    ) -> EffectOutcome:
+    def _link(self, call: Call[RecordSnapshot], taken: CrmConflict, existing: str) -> EffectOutcome:
         # Only if HubSpot's data proves that the contact is this record's.
-        facts, crm = call.facts, self.dependencies.provider(HUBSPOT)
+        facts, crm = call.facts, self.tools.provider(HUBSPOT)
         match crm.find_by_external_id(facts.record_id, crm_id=existing):
             case LookupFailed(reason=reason):
                 return NotSent(f"contact {existing} already exists but cannot be read: {reason}")
@@ -239,9 +207,9 @@ class SyncPush(Contract[PushMessage, RecordSnapshot]):
                 return outcome
 
     def _push(
-        self, call: EffectCall[RecordSnapshot], crm_id: str | None
+        self, call: Call[RecordSnapshot], crm_id: str | None
     ) -> EffectOutcome | CrmConflict | RecordNotFound:
-        facts, crm = call.facts, self.dependencies.provider(HUBSPOT)
+        facts, crm = call.facts, self.tools.provider(HUBSPOT)
         outcome = crm.upsert_contact(
             facts.record_id, facts.properties, version=facts.version, crm_id=crm_id
         )
@@ -254,8 +222,8 @@ class SyncPush(Contract[PushMessage, RecordSnapshot]):
             case _:
                 return outcome
 
-    def lookup(self, call: EffectCall[RecordSnapshot]) -> LookupOutcome:
-        match self.dependencies.provider(HUBSPOT).find_by_external_id(call.facts.record_id):
+    def lookup(self, call: Call[RecordSnapshot]) -> LookupOutcome:
+        match self.tools.provider(HUBSPOT).find_by_external_id(call.facts.record_id):
             case LookupFailed() as outcome:
                 return outcome
             case Anomalous(reason=reason):
@@ -268,39 +236,37 @@ class SyncPush(Contract[PushMessage, RecordSnapshot]):
                     return NotFound(reason)
                 return self._recorded_outcome(call, contact)
 
-    def follow_ups(self, job: JobRow) -> tuple[Message, ...]:
-        result = job.result or {}
+    def follow_ups(self, row: JobRow) -> tuple[AnyJob, ...]:
+        result = row.result or {}
         if crm_id := result.get("missing_crm_id"):
-            contact = {"source": job.message["target"], "source_id": crm_id}
-            event = {"event_id": f"push-{job.message['version']}"}
-            fetch = {"job": "sync.contact", "v": 1, **contact, **event}
-            return (ContactMessage.model_validate(fetch),)
+            event = f"push-{self.version}"
+            return (SyncContact(source=self.target, source_id=str(crm_id), event_id=event),)
         newer = result.get("superseded_by")
         if not isinstance(newer, int):
             return ()
-        return (PushMessage.model_validate({**job.message, "version": newer}),)
+        return (SyncPush(target=self.target, record_id=self.record_id, version=newer),)
 
     def _recorded_outcome(
-        self, call: EffectCall[RecordSnapshot], contact: CrmRecord
+        self, call: Call[RecordSnapshot], contact: CrmRecord
     ) -> Succeeded | Anomalous:
         """The outcome of a push whose version, or a newer one, the contact has."""
         if contact.version > call.facts.version:
             return _superseded_outcome(call.facts, contact.version)
         return self._pushed_outcome(call, contact.record_id)
 
-    def _reserve_push(self, call: EffectCall[RecordSnapshot], precondition: Precondition) -> bool:
-        job, facts = call.job, call.facts
-        until = (job.lease_until or job.updated_at) + HUBSPOT.profile.request_timeout
+    def _reserve_push(self, call: Call[RecordSnapshot], precondition: Precondition) -> bool:
+        row, facts = call.row, call.facts
+        until = (row.lease_until or row.updated_at) + HUBSPOT.profile.request_timeout
         reservation = BusinessWrite(
             table="records",
             key={"record_id": facts.record_id},
-            set={"push_job": job.job_key, "push_until": format_time(until)},
+            set={"push_job": row.job_key, "push_until": format_time(until)},
             preconditions=(Precondition("version", (facts.version,)), precondition),
         )
-        return self.dependencies.table("records").update(reservation)
+        return self.tools.table("records").update(reservation)
 
     def _row(self, record_id: str) -> Mapping[str, Any] | None:
-        return self.dependencies.table("records").get({"record_id": record_id})
+        return self.tools.table("records").get({"record_id": record_id})
 
     def _reservation_conflict(self, facts: RecordSnapshot, now: datetime) -> EffectOutcome:
         if (row := self._row(facts.record_id)) is None:
@@ -316,7 +282,7 @@ class SyncPush(Contract[PushMessage, RecordSnapshot]):
         return NotSent(f"{row.get('push_job')} is pushing this record", retry_after=wait)
 
     def _pushed_outcome(
-        self, call: EffectCall[RecordSnapshot], crm_id: str | None
+        self, call: Call[RecordSnapshot], crm_id: str | None
     ) -> Succeeded | Anomalous:
         # Read the row again: a producer may have changed it during the push.
         facts = call.facts
@@ -339,18 +305,18 @@ class SyncPush(Contract[PushMessage, RecordSnapshot]):
             table="records",
             key={"record_id": facts.record_id},
             set={"crm_id": crm_id, "pushed_version": newest},
-            remove=("push_job", "push_until") if holder == call.job.job_key else (),
+            remove=("push_job", "push_until") if holder == call.row.job_key else (),
             preconditions=(Precondition("version", (current,)), held),
         )
         summary = f"HubSpot contact {crm_id} is at version {facts.version}"
         return Succeeded(summary, ref=crm_id, result=result, writes=(record_write,))
 
 
-def _record_snapshot(row: Mapping[str, Any], message: PushMessage) -> RecordSnapshot | str:
+def _record_snapshot(row: Mapping[str, Any], push: SyncPush) -> RecordSnapshot | str:
     """Return the record as facts, or why it cannot be pushed."""
     if problem := record_problem(row):
         return problem
-    own_id = row.get("source_id") if row.get("source") == message.target else None
+    own_id = row.get("source_id") if row.get("source") == push.target else None
     crm_id = row.get("crm_id") or own_id
     record = row.get("record")
     properties = record.get("properties", record) if isinstance(record, dict) else record
@@ -363,8 +329,8 @@ def _record_snapshot(row: Mapping[str, Any], message: PushMessage) -> RecordSnap
         if name not in _READ_ONLY and not name.startswith("hs_"):
             writable[name] = "" if value is None else str(value)
     return RecordSnapshot(
-        record_id=message.record_id,
-        version=message.version,
+        record_id=push.record_id,
+        version=push.version,
         crm_id=crm_id,
         properties=writable,
         is_from_crm=own_id is not None and crm_id == own_id,

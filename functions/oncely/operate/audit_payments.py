@@ -13,7 +13,7 @@ from datetime import UTC, date, datetime, timedelta
 from itertools import chain
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from oncely.contracts.contract import AnyContract, providers_of
+from oncely.contracts.job import AnyJob, providers_of
 from oncely.core.effect_outcomes import Json, LookupFailed
 from oncely.core.errors import InvalidInputError, NotConfiguredError, UnavailableError
 from oncely.core.job_row import MARKED_BY_OPERATOR, JobRow
@@ -348,18 +348,17 @@ class _AuditRun:
         )
 
     def _only_provider(self, job_type: str) -> str | None:
-        plugins = self.auditor.app.registry.contract(job_type).resources.providers
+        plugins = self.auditor.app.registry.contract(job_type).all_providers()
         return plugins[0].name if len(plugins) == 1 else None
 
     def _subject(self, message: Mapping[str, object] | None) -> str | None:
         try:
-            contract_type, parsed = self.auditor.app.registry.parse_mapping(dict(message or {}))
+            return self.auditor.app.registry.parse_mapping(dict(message or {})).subject_id()
         except InvalidInputError:
             return None
-        return contract_type.subject(parsed)
 
 
-def _entry_kind(contract_type: type[AnyContract]) -> EntryKind | None:
+def _entry_kind(contract_type: type[AnyJob]) -> EntryKind | None:
     """What its jobs create at a payment provider. Returns None if they move no money."""
     if contract_type.takes_money:
         return EntryKind.CHARGE

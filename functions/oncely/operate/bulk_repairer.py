@@ -308,14 +308,11 @@ class BulkRepairer:
         if repair is not Repair.RESUBMIT:
             return False
         try:
-            contract_type, message = self.app.registry.parse_row(row)
+            contract = self.app.registry.parse_row(row)
         except InvalidInputError:
             return False
-        another = contract_type.resubmission(message)
-        return (
-            another is not None
-            and self.app.ports.job_store().get(contract_type.key(another)) is None
-        )
+        another = contract.resubmission()
+        return another is not None and self.app.ports.job_store().get(another.job_key()) is None
 
     def _repair_once(self, request: RepairRequest) -> "RepairOutcome | OncelyError":
         try:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Self
 from urllib.parse import quote
 
-from oncely.contracts.contract import AnyContract
+from oncely.contracts.job import AnyJob
 from oncely.contracts.settings import Settings
 from oncely.core.job_row import JobRow
 from oncely.plugins.provider import AnyProvider, ProviderSettings
@@ -43,13 +43,13 @@ class ConsoleLinks:
             is_local=settings.aws_endpoint_url is not None,
         )
 
-    def of_job(self, job: JobRow, contract_type: type[AnyContract]) -> tuple[ConsoleLink, ...]:
+    def of_job(self, job: JobRow, contract_type: type[AnyJob]) -> tuple[ConsoleLink, ...]:
         """The links of a job's provider reference, and of other ids in its result."""
         result = job.result or {}
         references = (job.provider_ref, *(result.get(name) for name in _RESULT_IDS))
         plugins = [
             plugin
-            for plugin in contract_type.resources.providers
+            for plugin in contract_type.all_providers()
             if job.provider in {None, plugin.name}
         ]
         known = dict.fromkeys(one for one in references if isinstance(one, str))

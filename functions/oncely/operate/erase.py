@@ -14,11 +14,10 @@ from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from oncely.aws.objects import GZIP, S3Objects
-from oncely.contracts.contract import AnyContract
-from oncely.contracts.message import Message
+from oncely.contracts.job import AnyJob
 from oncely.contracts.table_schema import TableSchema
 from oncely.core.decide import on_forged_row
-from oncely.core.ended_jobs import DataOwner, RecordEraser, is_complete, request_erasure
+from oncely.core.ended_jobs import DataOwner, is_complete, request_erasure
 from oncely.core.errors import InvalidInputError, InvalidRequestError, UnavailableError
 from oncely.core.job_row import JobRow, operator_actor
 from oncely.core.keys import JobKey
@@ -208,7 +207,7 @@ class Eraser:
             return True
         contract = contract_for(row, self.app.registry)
         # A job type that is no longer deployed may hold data of the record.
-        is_owner = contract is None or contract.owner is DataOwner.RECORD
+        is_owner = contract is None or contract.data_owner is DataOwner.RECORD
         return is_owner and row.subject in person.record_ids
 
     def _mark(self, job: JobRow, actor: str) -> JobRow | None:
@@ -245,15 +244,16 @@ class Eraser:
         self, person: Person, done: Erasure, open_records: set[str], *, dry_run: bool
     ) -> Erasure:
         for contract_type in self.app.registry:
-            if contract_type.owner is not DataOwner.RECORD:
+            if contract_type.data_owner is not DataOwner.RECORD:
                 continue
-            contract = contract_type(self.app.ports)
             for record_id in person.record_ids:
                 is_open = record_id in open_records
-                erased = self._erase_record(contract, record_id, is_open=is_open, dry_run=dry_run)
+                erased = self._erase_record(
+                    contract_type, record_id, is_open=is_open, dry_run=dry_run
+                )
                 events = sum(
                     self._delete_partition(table, record_id, dry_run=dry_run)
-                    for table in contract_type.resources.tables
+                    for table in contract_type.all_tables()
                     if isinstance(table, TableSchema) and table.erased_by_partition
                 )
                 done = replace(done, records=done.records + erased, events=done.events + events)
@@ -261,13 +261,13 @@ class Eraser:
         return done
 
     def _erase_record(
-        self, contract: AnyContract, record_id: str, *, is_open: bool, dry_run: bool
+        self, contract_type: type[AnyJob], record_id: str, *, is_open: bool, dry_run: bool
     ) -> bool:
-        if not isinstance(contract, RecordEraser):
-            return False
         for _ in range(_MAX_CAS_RETRIES):
             now = self.app.ports.clock.now()
-            write = contract.erase_record(record_id, now=now, has_open_jobs=is_open)
+            write = contract_type.erase_record(
+                self.app.ports, record_id, now=now, has_open_jobs=is_open
+            )
             if write is None:
                 return False
             if dry_run or self.app.ports.table(write.table).update(write):
@@ -287,10 +287,9 @@ class Eraser:
         """The job key of a rejected message, if its fields are enough."""
         try:
             fields = json.loads(body)
-            contract = self.app.registry.contract(fields["job"])
-            known = {name: fields[name] for name in contract.message.model_fields if name in fields}
-            message: Message = contract.message.model_construct(**known)
-            return contract.key(message)
+            contract_type = self.app.registry.contract(fields["job"])
+            known = {name: fields[name] for name in contract_type.model_fields if name in fields}
+            return contract_type.model_construct(**known).job_key()
         except (InvalidInputError, ValueError, LookupError, TypeError, AttributeError):
             return None
 

@@ -8,7 +8,7 @@ from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from oncely.contracts.contract import AnyContract, providers_of
+from oncely.contracts.job import AnyJob, providers_of
 from oncely.core.effect_outcomes import Json
 from oncely.core.errors import InvalidInputError, InvalidRequestError
 from oncely.core.job_row import JobRow
@@ -346,7 +346,7 @@ def _spellings(query: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((query, bare, f"order_{bare}", f"#{bare}")))
 
 
-def _keys_for_subject(contract_type: type[AnyContract], subject: str) -> Iterator[JobKey]:
+def _keys_for_subject(contract_type: type[AnyJob], subject: str) -> Iterator[JobKey]:
     try:
         yield from contract_type.keys_for_subject(subject)
     except InvalidInputError:

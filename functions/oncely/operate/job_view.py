@@ -8,9 +8,9 @@ from types import MappingProxyType
 from typing import Final, assert_never
 
 from oncely.alerts.headlines import next_step, plain_reason, sentence
-from oncely.contracts.contract import AnyContract
-from oncely.contracts.description import ContractDescription
-from oncely.contracts.registry import ContractRegistry
+from oncely.contracts.description import JobDescription
+from oncely.contracts.job import AnyJob
+from oncely.contracts.registry import JobRegistry
 from oncely.core.effect_outcomes import Json
 from oncely.core.ended_jobs import holds_only_proof
 from oncely.core.errors import InvalidInputError, OncelyError
@@ -141,7 +141,7 @@ class JobView:
     headline: str
     subject: str | None
     repairs: tuple[RepairOption, ...]
-    contract: ContractDescription | None  # None if the job type is no longer deployed
+    contract: JobDescription | None  # None if the job type is no longer deployed
     run_at: datetime | None = None  # if it is honored
     done_verb: str = "done"
     next_step: str = ""  # empty if there is nothing to do
@@ -235,7 +235,7 @@ class JobView:
 
 
 def build_view(
-    job: JobRow, registry: ContractRegistry, *, now: datetime, links: ConsoleLinks = NO_SETTINGS
+    job: JobRow, registry: JobRegistry, *, now: datetime, links: ConsoleLinks = NO_SETTINGS
 ) -> JobView:
     """Derive the view of a job at `now`."""
     contract_type = contract_for(job, registry)
@@ -256,21 +256,21 @@ def build_view(
     )
 
 
-def _ignores_run_at(job: JobRow, contract_type: type[AnyContract] | None, now: datetime) -> bool:
+def _ignores_run_at(job: JobRow, contract_type: type[AnyJob] | None, now: datetime) -> bool:
     if contract_type is None:
         return False
     return job.ignores_run_at(now, contract_type.effective_schedule_limit())
 
 
 def _next_step(
-    job: JobRow, contract_type: type[AnyContract] | None, allowed: Collection[Repair], now: datetime
+    job: JobRow, contract_type: type[AnyJob] | None, allowed: Collection[Repair], now: datetime
 ) -> str:
     if Repair.RESEND in allowed and _ignores_run_at(job, contract_type, now):
         return "Resend its message."  # it may be due as late as its run time
     return next_step(job, allowed, done_verb=_done_verb(contract_type), now=now)
 
 
-def contract_for(job: JobRow, registry: ContractRegistry) -> type[AnyContract] | None:
+def contract_for(job: JobRow, registry: JobRegistry) -> type[AnyJob] | None:
     """Its contract. Returns None if the job type is no longer deployed."""
     try:
         return registry.contract(job.job_type)
@@ -278,28 +278,27 @@ def contract_for(job: JobRow, registry: ContractRegistry) -> type[AnyContract] |
         return None
 
 
-def _subject(job: JobRow, registry: ContractRegistry) -> str | None:
+def _subject(job: JobRow, registry: JobRegistry) -> str | None:
     try:
-        contract_type, message = registry.parse_mapping(job.message)
+        return registry.parse_mapping(job.message).subject_id()
     except InvalidInputError:
         return None
-    return contract_type.subject(message)
 
 
 def _repairs(
-    job: JobRow, contract_type: type[AnyContract] | None, registry: ContractRegistry, now: datetime
+    job: JobRow, contract_type: type[AnyJob] | None, registry: JobRegistry, now: datetime
 ) -> tuple[RepairOption, ...]:
     try:
-        contract_type, message = registry.parse_row(job)
+        contract = registry.parse_row(job)
     except InvalidInputError:
         return unreadable_job_options(
             job, None if contract_type is None else contract_type.policy_of(job)
         )
-    another = contract_type.resubmission(message) is not None
+    another = contract.resubmission() is not None
     return repair_options(
         job,
-        contract_type.policy_of(job),
-        schedule_limit=contract_type.effective_schedule_limit(),
+        contract.policy_of(job),
+        schedule_limit=contract.effective_schedule_limit(),
         now=now,
         can_resubmit=another,
     )
@@ -323,7 +322,7 @@ def _with_request(
     )
 
 
-def _headline(job: JobRow, contract_type: type[AnyContract] | None, now: datetime) -> str:
+def _headline(job: JobRow, contract_type: type[AnyJob] | None, now: datetime) -> str:
     if (operator := job.marked_by) is None and job.ended and holds_only_proof(job):
         verb = _done_verb(contract_type)
         ended = f"{verb.capitalize() if job.status.is_finished else f'Not {verb}'}."
@@ -337,11 +336,11 @@ def _headline(job: JobRow, contract_type: type[AnyContract] | None, now: datetim
 _ERASED: Final = "Its personal data was erased."
 
 
-def _done_verb(contract_type: type[AnyContract] | None) -> str:
-    return "done" if contract_type is None else contract_type.description.done_verb
+def _done_verb(contract_type: type[AnyJob] | None) -> str:
+    return "done" if contract_type is None else contract_type.done_verb
 
 
-def _status_headline(job: JobRow, contract_type: type[AnyContract] | None, now: datetime) -> str:
+def _status_headline(job: JobRow, contract_type: type[AnyJob] | None, now: datetime) -> str:
     reason, reports = plain_reason(job.last_error or "no reason was recorded"), later_reports(job)
     done_verb = _done_verb(contract_type)
     match job.status:
@@ -370,7 +369,7 @@ def _status_headline(job: JobRow, contract_type: type[AnyContract] | None, now: 
             assert_never(unreachable)
 
 
-def _ready_reason(job: JobRow, contract_type: type[AnyContract] | None, now: datetime) -> str:
+def _ready_reason(job: JobRow, contract_type: type[AnyJob] | None, now: datetime) -> str:
     run_at = format_minute(job.run_at or now)
     if _ignores_run_at(job, contract_type, now):
         return f". Its run time, {run_at}, is not honored: the next message runs it."
@@ -383,7 +382,7 @@ def _ready_reason(job: JobRow, contract_type: type[AnyContract] | None, now: dat
     )
 
 
-def _lookup_sentence(contract_type: type[AnyContract] | None, asking: str) -> str:
+def _lookup_sentence(contract_type: type[AnyJob] | None, asking: str) -> str:
     if contract_type is None or contract_type.policy.safety is not RetrySafety.AT_MOST_ONCE:
         return asking
     return (
@@ -392,7 +391,7 @@ def _lookup_sentence(contract_type: type[AnyContract] | None, asking: str) -> st
     )
 
 
-def _success_summary(job: JobRow, contract_type: type[AnyContract] | None) -> str:
+def _success_summary(job: JobRow, contract_type: type[AnyJob] | None) -> str:
     try:
         return "Done." if contract_type is None else contract_type.success_summary(job)
     except Exception:  # noqa: BLE001  # a contract that cannot describe one row must not hide a list

@@ -83,13 +83,12 @@ class OperatorSender:
 
     def _needs_second_operator(self, message: Mapping[str, object]) -> bool:
         """Whether another operator must confirm what this message causes, if it causes anything."""
-        contract_type, parsed = self.app.registry.parse_mapping(message)
-        contract = contract_type(self.app.ports)
+        contract = self.app.registry.parse_mapping(message).with_tools(self.app.ports)
         return needs_second_operator(
             self.app,
             Repair.REOPEN,
-            contract_type=contract_type,
-            prechecks=lambda: [contract.precheck(parsed)],
+            contract_type=type(contract),
+            prechecks=lambda: [contract.precheck()],
         )
 
     def _hold(self, message: Mapping[str, object], by: OperatorSend) -> SendResult:
@@ -97,7 +96,7 @@ class OperatorSender:
 
         Any other row has all that it needs to run, so the message is only compared with it.
         """
-        contract_type, parsed = self.app.registry.parse_mapping(message)
+        contract = self.app.registry.parse_mapping(message)
         requested = PendingRepair(
             repair=Repair.REOPEN,
             reference=None,
@@ -111,10 +110,10 @@ class OperatorSender:
         result = SendResult(**vars(found))
         if result.created:
             return replace(result, waits=f"recorded as a request: {requested}. {_CONFIRM}")
-        is_other = row.job_key != contract_type.key(parsed)
+        is_other = row.job_key != contract.job_key()
         if result.conflict or is_other or not row.takes_other_message:
             return result
-        other_message = None if row.message == (sent := parsed.to_dict()) else sent
+        other_message = None if row.message == (sent := contract.to_dict()) else sent
         if row.allows(Event.REOPEN):
             request = RepairRequest(
                 key=row.job_key,

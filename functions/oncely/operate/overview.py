@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from oncely.alerts.headlines import review_cause
 from oncely.aws import signals
-from oncely.contracts.contract import providers_of
+from oncely.contracts.job import providers_of
 from oncely.core.aws_errors import translated
 from oncely.core.effect_outcomes import Json
 from oncely.core.errors import UnavailableError

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from oncely.contracts.contract import providers_of
+from oncely.contracts.job import providers_of
 from oncely.core.effect_outcomes import Json
 from oncely.core.errors import InvalidRequestError, UnavailableError
 from oncely.core.job_row import operator_actor, operator_name
@@ -46,7 +46,7 @@ class PauseSwitch:
     def targets(self) -> tuple[str, ...]:
         """What can be paused: job types, queues and providers."""
         types = {one.job_type for one in self.app.registry}
-        queues = {f"{QUEUE_PREFIX}{one.resources.queue}" for one in self.app.registry}
+        queues = {f"{QUEUE_PREFIX}{one.queue}" for one in self.app.registry}
         providers = {f"{PROVIDER_PREFIX}{one.name}" for one in providers_of(self.app.registry)}
         return (*sorted(types), *sorted(queues), *sorted(providers))
 

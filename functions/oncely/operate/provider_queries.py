@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from oncely.contracts.contract import providers_of
+from oncely.contracts.job import providers_of
 from oncely.core.ask_and_record import lookup_effect
 from oncely.core.effect_outcomes import LookupFailed
 from oncely.core.errors import InvalidRequestError, OncelyError
@@ -90,9 +90,8 @@ class ProviderQueries:
         row = self.app.ports.job_store().get(JobKey(key))
         if row is None:
             raise InvalidRequestError(f"no job {key[:200]!r}: search by order or customer")
-        contract_type, message = self.app.registry.parse_row(row)
-        contract = contract_type(self.app.ports, row.provider)
-        outcome = lookup_effect(row, contract, message, self._table(row)).outcome
+        contract = self.app.registry.parse_row(row).with_tools(self.app.ports, row.provider)
+        outcome = lookup_effect(row, contract, self._table(row)).outcome
         return lookup_answer(contract.policy.profile.name, outcome)
 
     def _table(self, row: JobRow) -> TableOpen:

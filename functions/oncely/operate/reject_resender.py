@@ -91,8 +91,7 @@ class RejectResender:
         """Return the message, if it is still the one that was rejected."""
         if fault := _edit_fault(_fields(view), message):
             raise InvalidMessageError(f"{fault}. {_NEW_MESSAGE}")
-        contract_type, parsed = self.app.registry.parse_mapping(message)
-        if (key := contract_type.key(parsed)) != view.job_key:
+        if (key := self.app.registry.parse_mapping(message).job_key()) != view.job_key:
             raise InvalidMessageError(
                 f"a field of the job key was edited: {key} is another job than {view.job_key}. "
                 f"{_NEW_MESSAGE}"

@@ -180,8 +180,7 @@ class RejectedMessages:
 
     def _view(self, reject: StoredReject, *, resent: bool) -> RejectView:
         try:
-            contract_type, message = self.app.registry.parse_body(reject.body)
-            key = contract_type.key(message)
+            key = self.app.registry.parse_body(reject.body).job_key()
         except InvalidInputError:
             return RejectView(reject=reject, job_key=None, resent=resent)
         return RejectView(reject=reject, job_key=key, resent=resent)

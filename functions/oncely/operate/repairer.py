@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Self, assert_never
 
-from oncely.contracts.contract import AnyContract
-from oncely.contracts.message import Message
+from oncely.contracts.job import AnyJob
 from oncely.core.ask_and_record import (
     LookupResult,
     Question,
@@ -138,7 +137,7 @@ class RepairWriter:
         details: RepairDetails = NO_DETAILS,
         *,
         business_writes: Callable[[JobRow], Sequence[BusinessWrite]] = lambda _: (),
-        contract: AnyContract | None = None,
+        contract: AnyJob | None = None,
     ) -> Repaired | StaleVersion | BusinessRowConflict:
         """Write a decision with its business rows. It voids an earlier request, or confirms it."""
         decision = in_answer_to_request(decision, self.request.message)
@@ -164,7 +163,7 @@ class RepairWriter:
     def resolve_job_only(
         self,
         row: JobRow,
-        contract_type: type[AnyContract] | None,
+        contract_type: type[AnyJob] | None,
         confirmed: LookupOutcome | None = None,
     ) -> RepairOutcome:
         """End a job whose message cannot be read, without its business rows."""
@@ -265,7 +264,7 @@ class ProviderRun:
 
     app: "App"
     request: RepairRequest
-    contract: AnyContract
+    contract: AnyJob
     table: TableOpen
 
     @property
@@ -331,17 +330,14 @@ class ProviderRun:
 class RepairRun(ProviderRun):
     """One repair of a job whose message can be read."""
 
-    message: Message
-
     @cached_property
     def precheck(self) -> PrecheckResult[Any]:
         """The business rows, read once: a write compares them again."""
-        return self.contract.precheck(self.message)
+        return self.contract.precheck()
 
     def at_provider(self, provider: str | None) -> Self:
         """Use the provider in the current business rows, if no worker has claimed the job."""
-        contract = type(self.contract)(self.app.ports, provider)
-        return replace(self, contract=contract)
+        return replace(self, contract=self.contract.with_provider(provider))
 
     def recover_reference(self, row: JobRow) -> RepairOutcome | None:
         """Save the reference that a row lacks, before the repair relies on it."""
@@ -363,11 +359,11 @@ class RepairRun(ProviderRun):
 
     def look_up(self, row: JobRow) -> LookupResult:
         """Ask the provider, for a decision that the operator makes."""
-        return lookup_effect(row, self.contract, self.message, self.table)
+        return lookup_effect(row, self.contract, self.table)
 
     def find_own_reference(self, row: JobRow) -> Prepared | LookupOutcome | None:
         """Search at the provider, by deployment and job key."""
-        return find_own_reference(self.as_ours(row), self.contract, self.message)
+        return find_own_reference(self.as_ours(row), self.contract)
 
     def after_search(self, row: JobRow, found: Prepared | LookupOutcome) -> RepairOutcome:
         """Save what a search found. The operator decides again, with the new row."""
@@ -381,7 +377,7 @@ class RepairRun(ProviderRun):
             reason,
             provider_ref=found.ref,
             deployment=self.table.deployment,
-            provider=self.contract.provider,
+            provider=self.contract.provider_name,
         )
         return self.writer.write(row, saved, details)
 
@@ -506,7 +502,7 @@ class RepairRun(ProviderRun):
         local = self._marking_writes(row, decision, confirmed)
         if isinstance(local, str):
             return BusinessRowConflict(local)
-        marked = self.writer.marked(self.contract.description.done_verb)
+        marked = self.writer.marked(self.contract.done_verb)
         note = "" if answer else f"{marked}; {self.provider} cannot be asked"
         return self.writer.write(
             row,
@@ -581,9 +577,9 @@ class RepairRun(ProviderRun):
     def prechecks(self) -> Iterator[PrecheckResult[Any]]:
         """What the job would do now, and what its resubmission would."""
         yield self.precheck
-        another = type(self.contract).resubmission(self.message)
+        another = self.contract.resubmission()
         if self.request.repair is Repair.RESUBMIT and another is not None:
-            yield self.contract.precheck(another)
+            yield another.with_tools(self.app.ports, self.contract.provider_name).precheck()
 
     def apply(self, row: JobRow) -> RepairOutcome:  # noqa: C901  # one case for each
         match self.request.repair:
@@ -634,7 +630,6 @@ class RepairRun(ProviderRun):
         """Look up a job that ended or needs review. A refund's ledger follows a later failure."""
         question = Question(
             contract=self.contract,
-            message=self.message,
             table=self.table,
             note=f"looked up: {self.request.reason}",
         )
@@ -700,10 +695,10 @@ class RepairRun(ProviderRun):
 
     def _resubmit(self, row: JobRow) -> RepairOutcome:
         """Send a new job, which runs only while this one stays failed."""
-        another = type(self.contract).resubmission(self.message)
+        another = self.contract.resubmission()
         if another is None:
             return NotAllowed("this job type cannot be resubmitted: send a new message")
-        key = type(self.contract).key(another)
+        key = another.job_key()
         if (there := self.app.ports.job_store().get(key)) is not None:
             return NotAllowed(f"it was already resubmitted: {key} is {there.status}")
         now = self.app.ports.clock.now()
@@ -733,7 +728,7 @@ def with_send_failure(done: Repaired) -> Repaired:
 
 
 def cancel_absent(
-    request: RepairRequest, contract_type: type[AnyContract], *, app: "App", table: TableOpen
+    request: RepairRequest, contract_type: type[AnyJob], *, app: "App", table: TableOpen
 ) -> RepairOutcome:
     """Write the row of a job that has none, so that every later message is a duplicate."""
     now = app.ports.clock.now()
@@ -773,34 +768,33 @@ class Repairer:
             return StaleVersion(row)
         runs = row if request.message is None else replace(row, message=request.message)
         try:
-            contract_type, message = self.app.registry.parse_row(runs)
+            contract = self.app.registry.parse_row(runs)
         except InvalidInputError:
             return self._repair_unreadable(row, request, table)
         option = repair_option(
             row,
-            contract_type.policy_of(row),
+            contract.policy_of(row),
             request.repair,
-            schedule_limit=contract_type.effective_schedule_limit(),
+            schedule_limit=contract.effective_schedule_limit(),
             now=self.app.ports.clock.now(),
-            can_resubmit=contract_type.resubmission(message) is not None,
+            can_resubmit=contract.resubmission() is not None,
         )
         if refusal := _check_allowed(option, request):
             return refusal
         run = RepairRun(
             app=self.app,
             request=request,
-            contract=contract_type(self.app.ports, row.provider),
-            message=message,
+            contract=contract.with_tools(self.app.ports, row.provider),
             table=table,
         )
-        if contract_type.policies and row.provider is None:
+        if contract.chooses_provider() and row.provider is None:
             run = run.at_provider(getattr(run.precheck, "provider", None))
         if found := run.recover_reference(row):
             return found
         if not needs_second_operator(
             self.app,
             request.repair,
-            contract_type=contract_type,
+            contract_type=type(contract),
             row=row,
             prechecks=run.prechecks,
         ):
@@ -838,7 +832,7 @@ class Repairer:
         def apply(confirmed: RepairRequest) -> RepairOutcome:
             if contract_type is None:
                 return RepairWriter(self.app, confirmed).resolve_job_only(row, None)
-            contract = contract_type(self.app.ports, row.provider)
+            contract = contract_type.without_message(self.app.ports, row.provider)
             return ProviderRun(
                 app=self.app, request=confirmed, contract=contract, table=table
             ).mark_unreadable(row)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from oncely.contracts.contract import AnyContract
+from oncely.contracts.job import AnyJob
 from oncely.core.effect_outcomes import Json
 from oncely.core.errors import InvalidMoneyError
 from oncely.core.job_row import Decision, JobRow
@@ -139,7 +139,7 @@ def needs_second_operator(
     app: "App",
     repair: Repair,
     *,
-    contract_type: type[AnyContract] | None,
+    contract_type: type[AnyJob] | None,
     row: JobRow | None = None,
     prechecks: Callable[[], Iterable[PrecheckResult[Any]]] = tuple,
 ) -> bool:

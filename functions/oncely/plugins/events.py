@@ -129,7 +129,7 @@ class ChangedLater:
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimReport:
-    """An event about the effect of one claim, which its tag names: see `EffectCall.claim_tag`."""
+    """An event about the effect of one claim, which its tag names: see `Call.claim_tag`."""
 
     job_key: JobKey
     tag: str

@@ -8,10 +8,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from oncely.aws.sqs import MessageSender
-from oncely.contracts.contract import AnyContract
-from oncely.contracts.dependencies import Dependencies
-from oncely.contracts.message import Message, encode_message
-from oncely.contracts.registry import ContractRegistry
+from oncely.contracts.job import AnyJob, Tools
+from oncely.contracts.message import encode_message
+from oncely.contracts.registry import JobRegistry
 from oncely.core.aws_errors import translated
 from oncely.core.decide import on_forged_row
 from oncely.core.ended_jobs import (
@@ -23,6 +22,7 @@ from oncely.core.ended_jobs import (
 )
 from oncely.core.errors import InvalidInputError, UnavailableError, UnreadableRowError
 from oncely.core.job_row import JobRow
+from oncely.core.job_type import AnyJobType
 from oncely.core.keys import JobKey
 from oncely.core.schedule import Clock
 from oncely.core.store import JobStore, Swapped
@@ -95,8 +95,8 @@ class EventBus:
 class EndedJobPublisher:
     """Publishes ended jobs. Safe to repeat: duplicates are harmless."""
 
-    registry: ContractRegistry
-    dependencies: Dependencies
+    registry: JobRegistry
+    tools: Tools
     store: JobStore
     event_bus: EventBus
     sender_for_queue: Callable[[str], MessageSender]
@@ -136,22 +136,23 @@ class EndedJobPublisher:
         after = mark_published(job, retention=retention, now=now)
         return isinstance(self.store.swap(job, after), Swapped)
 
-    def _send(self, follow_ups: Iterable[Message], job: JobRow) -> None:
-        for message in follow_ups:
-            contract_type = self.registry.contract(message.job)
-            queue = contract_type.resources.queue
+    def _send(self, follow_ups: Iterable[AnyJobType], job: JobRow) -> None:
+        for follow_up in follow_ups:
+            message = follow_up.to_dict()
+            contract_type = self.registry.contract(follow_up.job_type)
+            queue = contract_type.queue
             # The customer of the job that it follows.
-            tenant = contract_type.tenant({"customer_id": job.customer_id, **message.to_dict()})
-            body = encode_message(message.to_sent_dict())
+            tenant = contract_type.tenant({"customer_id": job.customer_id, **message})
+            body = encode_message(message)
             if not all(self.sender_for_queue(queue).send([body], groups=[tenant])):
                 raise UnavailableError(
                     f"queue {queue!r} did not accept a follow-up of {job.job_key}"
                 )
 
-    def _contract(self, job: JobRow) -> AnyContract | None:
+    def _contract(self, job: JobRow) -> AnyJob | None:
         """The job's contract. Returns None if it is unknown and the row may expire without it."""
         try:
-            contract_type, _ = self.registry.parse_row(job)
+            return self.registry.parse_row(job).with_tools(self.tools, job.provider)
         except InvalidInputError as error:
             if publishable_without_follow_ups(job, self.clock.now()):
                 return None
@@ -160,4 +161,3 @@ class EndedJobPublisher:
                 "was rolled back, deploy it again; the row is closed without them "
                 f"{ROLLBACK_GRACE} after the job ended"
             ) from error
-        return contract_type(self.dependencies)

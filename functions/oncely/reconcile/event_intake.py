@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Final, Self, TypeAlias, assert_never
 
 from oncely.alerts import alert_texts
-from oncely.contracts.contract import AnyContract, providers_of
+from oncely.contracts.job import AnyJob, providers_of
 from oncely.contracts.settings import Settings
 from oncely.core.ask_and_record import Question
 from oncely.core.effect_outcomes import LookupFailed, NotFound
@@ -164,7 +164,7 @@ class EventIntake:
         Raises UnavailableError if the provider cannot be asked now.
         """
         reconciler = self.resolver.reconciler
-        change = plugin.read_change(reconciler.dependencies.provider(plugin), event)
+        change = plugin.read_change(reconciler.tools.provider(plugin), event)
         if isinstance(change, LookupFailed):
             raise UnavailableError(change.reason)
         if isinstance(change, NotFound):
@@ -184,13 +184,11 @@ class EventIntake:
         return HintAction.RECORD
 
 
-def calls_provider(
-    contracts: Iterable[type[AnyContract]], key: JobKey, plugin: AnyProvider
-) -> bool:
+def calls_provider(contracts: Iterable[type[AnyJob]], key: JobKey, plugin: AnyProvider) -> bool:
     """Whether it is the key of a job that calls this provider, not of another item."""
     types = {one.job_type: one for one in contracts}
     contract_type = types.get(job_type_of(key))
-    return contract_type is not None and plugin in contract_type.resources.providers
+    return contract_type is not None and plugin in contract_type.all_providers()
 
 
 def receive_hint(
@@ -310,12 +308,11 @@ def _ask_now(
 ) -> None:
     """Look up a job because of an event. Raises UnavailableError if the event must be kept."""
     try:
-        contract_type, message = reconciler.registry.parse_row(row)
+        contract = reconciler.registry.parse_row(row)
     except InvalidInputError:
         return  # without its message, it is not known what to look up
     question = Question(
-        contract=contract_type(reconciler.dependencies, row.provider),
-        message=message,
+        contract=contract.with_tools(reconciler.tools, row.provider),
         table=table,
         deadline=deadline,
         reported=reported,

@@ -255,11 +255,11 @@ def _requested_items(app: "App", sweep: SweepRequest, now: datetime) -> Iterator
     for contract_type in app.registry:
         if sweep.job_type not in (None, contract_type.job_type):
             continue
-        for message in contract_type(app.ports).missing_jobs(now=now):
+        for job in contract_type.missing_jobs(app.ports, now=now):
             with suppress(
                 InvalidInputError
             ):  # never a job: its message is rejected, with the reason
-                yield SweepItem(key=contract_type.key(message), message=message.to_sent_dict())
+                yield SweepItem(key=job.job_key(), message=job.to_sent_dict())
 
 
 def _none_if_empty(rows: Iterator[DueEntry]) -> Iterator[DueEntry] | None:

@@ -9,10 +9,8 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Final, Literal, TypeAlias, assert_never
 
-from oncely.contracts.contract import AnyContract
-from oncely.contracts.dependencies import Dependencies
-from oncely.contracts.message import Message
-from oncely.contracts.registry import ContractRegistry
+from oncely.contracts.job import AnyJob, Tools
+from oncely.contracts.registry import JobRegistry
 from oncely.core.ask_and_record import Inquirer, Question
 from oncely.core.attempt import (
     Decide,
@@ -80,8 +78,8 @@ class Resolution:
 class Reconciler:
     """Takes an unresolved job one step further. Concurrent instances are harmless."""
 
-    registry: ContractRegistry
-    dependencies: Dependencies
+    registry: JobRegistry
+    tools: Tools
     store: JobStore
     clock: Clock
     jitter: Callable[[], float]
@@ -160,13 +158,13 @@ class Reconciler:
         deadline: datetime | None,
     ) -> Resolution:
         try:
-            contract_type, read = self.registry.parse_row(row)
+            contract = self.registry.parse_row(row)
         except InvalidInputError as error:
             # A job type, or a version, that this deployment does not know.
             decision = escalate(f"this deployment cannot read its message: {error}")
             return self._review(row, decision, dry_run=dry_run)
-        contract = contract_type(self.dependencies, row.provider)
-        return _JobResolution(self, contract, read, dry_run, table, deadline).perform(row, step)
+        contract = contract.with_tools(self.tools, row.provider)
+        return _JobResolution(self, contract, dry_run, table, deadline).perform(row, step)
 
     def _create_missing(
         self, key: JobKey, message: Mapping[str, Json] | None, table: TableOpen, *, dry_run: bool
@@ -178,20 +176,20 @@ class Reconciler:
             return Resolution(
                 key=key, outcome=ROW_MISSING, reason="its row may be lost in a restore"
             )
-        contract_type, read = self.registry.parse_mapping(message)
+        contract = self.registry.parse_mapping(message)
         reason = "the business rows request it, and it had no job"
         resolution = Resolution(key=key, outcome="ready", to_status=Status.READY, reason=reason)
         if dry_run:
             return resolution
         now = self.clock.now()
         due_at = now + MESSAGE_GRACE
-        run_at = run_at_of_row(contract_type, read, now)
+        run_at = run_at_of_row(contract, now)
         job = row_from_message(
-            contract_type, read, now=now, due_at=due_at, actor=ACTOR, reason=reason, run_at=run_at
+            contract, now=now, due_at=due_at, actor=ACTOR, reason=reason, run_at=run_at
         )
         # A worker replaces a forged row, with an alert.
         if isinstance(self.store.create(job), Created | ForgedRow):
-            contract_type(self.dependencies).send_message(job)  # the row is due if this fails
+            contract.with_tools(self.tools).send_message(job)  # the row is due if this fails
         return resolution
 
     def _review(self, row: JobRow, decision: Decision, *, dry_run: bool) -> Resolution:
@@ -214,7 +212,7 @@ class Reconciler:
         )
 
     def _read_business_row(self, table: str, key: Mapping[str, str]) -> Mapping[str, object] | None:
-        return self.dependencies.table(table).get(key)
+        return self.tools.table(table).get(key)
 
     def decision_writer(self, *, dry_run: bool = False) -> DecisionWriter:
         """Writes decisions without alerts: a review stays due."""
@@ -233,8 +231,7 @@ class _JobResolution:
     """The resolution of one row."""
 
     reconciler: Reconciler
-    contract: AnyContract
-    message: Message
+    contract: AnyJob
     dry_run: bool
     table: TableOpen
     deadline: datetime | None  # until then a lookup may wait for its slot
@@ -258,7 +255,7 @@ class _JobResolution:
             return self._to_resolution(row, self._write(row, only_for(row, decision)))
         decision, provider = self._precheck(row, now)
         # No claim has chosen the provider of this row yet.
-        contract = type(self.contract)(self.reconciler.dependencies, provider)
+        contract = self.contract.with_provider(provider)
         gate = self.reconciler.gate
         if decision is None and (hold := gate.hold(contract)):
             return _resolution(row, HELD, row.status, hold.reason)
@@ -272,7 +269,7 @@ class _JobResolution:
     def _precheck(self, row: JobRow, now: datetime) -> tuple[Decision | None, str | None]:
         """Why the message is not resent, or None if it is; and the provider of the job."""
         try:
-            precheck = self.contract.precheck(self.message)
+            precheck = self.contract.precheck()
         except Exception:  # noqa: BLE001  # a worker reports it, and the age limit ends it
             return None, row.provider
         if isinstance(precheck, Mismatch):
@@ -301,7 +298,6 @@ class _JobResolution:
     def _look_up(self, row: JobRow, old: Status) -> Resolution:
         question = Question(
             contract=self.contract,
-            message=self.message,
             table=self.table,
             deadline=self.deadline,
             has_slot=self.reconciler.has_slot,

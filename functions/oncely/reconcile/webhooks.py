@@ -8,8 +8,7 @@ from enum import IntEnum
 from typing import Final, Self
 
 from oncely.aws.sqs import MessageSender
-from oncely.contracts.contract import AnyContract, providers_of
-from oncely.contracts.dependencies import Dependencies
+from oncely.contracts.job import AnyJob, Tools, providers_of
 from oncely.contracts.settings import Settings
 from oncely.core.effect_outcomes import Json
 from oncely.core.errors import OncelyError
@@ -51,8 +50,8 @@ class WebhookReceiver:
     def from_settings(
         cls,
         settings: Settings,
-        contracts: Iterable[type[AnyContract]],
-        dependencies: Dependencies,
+        contracts: Iterable[type[AnyJob]],
+        dependencies: Tools,
     ) -> Self:
         """Serve those providers whose settings turn their endpoint on."""
         settings.require("event_account", "queue_url")

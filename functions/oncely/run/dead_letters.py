@@ -124,9 +124,9 @@ class DeadLetterHandler:
         table = ports.table_guard.check()
         if isinstance(table, TableBlocked):
             raise UnavailableError(table.reason)
-        contract_type, message = self.app.registry.parse_body(body)
-        key, limit = contract_type.key(message), contract_type.effective_schedule_limit()
-        run_at = run_at_of_message(contract_type, message, ports.clock.now())
+        contract = self.app.registry.parse_body(body)
+        key, limit = contract.job_key(), contract.effective_schedule_limit()
+        run_at = run_at_of_message(contract, ports.clock.now())
         store = ports.job_store()
         alerter = self._alerter()
         writer = DecisionWriter(store=store, clock=ports.clock, actor=ACTOR, alerter=alerter)
@@ -136,8 +136,7 @@ class DeadLetterHandler:
             if row is None:
                 reason = "its message was dead-lettered before any worker claimed it"
                 job = row_from_message(
-                    contract_type,
-                    message,
+                    contract,
                     now=now,
                     due_at=now + DEAD_LETTER_RETRY_DELAY,
                     actor=ACTOR,

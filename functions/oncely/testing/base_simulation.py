@@ -80,7 +80,7 @@ class BaseSimulation(ABC):
         tables = {
             table.name: table
             for contract in self.scenario.contracts
-            for table in contract.resources.tables
+            for table in contract.all_tables()
             if not isinstance(table, str)
         }
         tables |= {JOBS: JOBS_SCHEMA, GATES: GATES_SCHEMA}
@@ -224,7 +224,7 @@ class BaseSimulation(ABC):
 
     @cached_property
     def _request_timeout(self) -> timedelta:
-        policies = self.scenario.contract.all_policies()
+        policies = self.scenario.contract.policies.values()
         return max(policy.profile.request_timeout for policy in policies)
 
     def _deliver(self, message: SqsMessage) -> SimulatedProcess:

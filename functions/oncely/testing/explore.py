@@ -3,8 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final
 
-from oncely.contracts.contract import AnyContract
-from oncely.contracts.resources import JobSettings
+from oncely.contracts.job import AnyJob, JobSettings
 from oncely.core.lifecycle import ENDED
 from oncely.plugins.provider import AnyProvider
 from oncely.testing.explorer import ExplorationReport, Explorer, SearchLimits, run_schedule
@@ -23,7 +22,7 @@ UNIT_TEST_LIMITS: Final = SearchLimits(schedules=1_000)
 
 
 def explore(
-    contract: type[AnyContract],
+    contract: type[AnyJob],
     *,
     provider: Callable[[], Any] | None = None,
     plugin: AnyProvider | None = None,
@@ -56,14 +55,14 @@ def explore(
     Raises AssertionError with the shortest schedules that violate an invariant and a trace of the
     first, or if the job does not end without faults, since that would test nothing.
     """
-    plugin = plugin or contract.resources.providers[0]
+    plugin = plugin or contract.all_providers()[0]
     if provider is None and plugin.sandbox is None:
         raise ValueError(
             f"the plug-in {plugin.name} has no model: set `sandbox`, or pass `provider`"
         )
     scenario = build_scenario(
         contract,
-        message=contract.example.to_dict() if message is None else message,
+        message=contract.example_message() if message is None else message,
         provider=sandbox_type(plugin) if provider is None else lambda _: provider(),
         plugin=plugin,
         count_effects=count_effects,
@@ -105,7 +104,7 @@ def _trace_schedule(scenario: Scenario, script: Script) -> list[str]:
 
 
 def build_scenario(
-    contract: type[AnyContract],
+    contract: type[AnyJob],
     *,
     message: Mapping[str, object],
     provider: Callable[[SandboxOptions], Any],
@@ -123,9 +122,9 @@ def build_scenario(
 
     `provider` gets the simulated time, and may return a model instead of a fake client.
     """
-    plugin_name = (plugin or contract.resources.providers[0]).name
-    if settings is None and contract.resources.settings is not None:
-        settings = contract.resources.settings()  # names the fields that have no default
+    plugin_name = (plugin or contract.all_providers()[0]).name
+    if settings is None and contract.settings is not None:
+        settings = contract.settings()  # names the fields that have no default
 
     def providers(options: SandboxOptions) -> Mapping[str, ProviderSpec | ProviderSandbox]:
         target = provider(options)

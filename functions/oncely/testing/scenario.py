@@ -6,8 +6,7 @@ from datetime import datetime, timedelta
 from enum import Enum, auto
 from typing import Any, Protocol
 
-from oncely.contracts.contract import AnyContract
-from oncely.contracts.resources import JobSettings
+from oncely.contracts.job import AnyJob, JobSettings
 from oncely.core.job_row import JobRow
 from oncely.core.keys import JobKey
 from oncely.core.repairs import Repair
@@ -94,7 +93,7 @@ class Scenario:
     """A scenario. Each schedule builds its own state from it."""
 
     name: str
-    contracts: tuple[type[AnyContract], ...]  # the first is explored; the others are follow-ups
+    contracts: tuple[type[AnyJob], ...]  # the first is explored; the others are follow-ups
     message: Mapping[str, object]
     # By the name of their plug-in: a model under the shipped client, or an object in its place.
     # None if the provider is not configured.
@@ -134,6 +133,6 @@ class Scenario:
     fixed_prefix: str = ""
 
     @property
-    def contract(self) -> type[AnyContract]:
+    def contract(self) -> type[AnyJob]:
         """The contract that is explored."""
         return self.contracts[0]

@@ -11,8 +11,7 @@ from typing import Any, Final, TypeVar
 
 from oncely.alerts.budget import Alert
 from oncely.alerts.budgeted_notifier import SnsNotifier
-from oncely.contracts.contract import AnyContract, providers_of
-from oncely.contracts.resources import JobSettings
+from oncely.contracts.job import AnyJob, JobSettings, providers_of
 from oncely.contracts.settings import Settings, configured_providers_of
 from oncely.core.ended_jobs import PROOF_RETENTION
 from oncely.core.errors import NotConfiguredError
@@ -58,11 +57,10 @@ def _shared_clients(aws: MemoryAws) -> WireClients:
 
 
 def settings_for(
-    contracts: tuple[type[AnyContract], ...], providers: Mapping[str, ProviderSettings]
+    contracts: tuple[type[AnyJob], ...], providers: Mapping[str, ProviderSettings]
 ) -> Settings:
     """Return the settings of a function that runs these contracts."""
-    resources = [contract.resources for contract in contracts]
-    tables = {name for one in resources for name in one.table_names}
+    tables = {name for one in contracts for name in one.table_names()}
     settings = Settings(
         retention_days=90,
         sweep_jobs_at_once=1,
@@ -76,7 +74,7 @@ def settings_for(
         archive_bucket=ARCHIVE,
         tables={name: name for name in tables},
         table_retention_days=dict.fromkeys(tables, PROOF_RETENTION.days),
-        queues={name: QUEUE for one in resources for name in (one.queue, *one.sends_to)},
+        queues={name: QUEUE for one in contracts for name in (one.queue, *one.sends_to)},
         providers=providers,
     )
     # More shards would add calls, but no behavior.
@@ -209,7 +207,7 @@ class SimulatedPorts(Ports):
             if isinstance(given, settings_type):
                 return given
         name = settings_type.__name__
-        raise NotConfiguredError(f"no contract declares {name}: add `settings={name}` to resources")
+        raise NotConfiguredError(f"no job declares {name}: add `settings = {name}` to it")
 
     def provider(self, plugin: Provider[T, Any]) -> T:
         known: T | None = self._objects.get(plugin.name)

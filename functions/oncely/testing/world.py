@@ -11,7 +11,7 @@ from typing import Any, Final, assert_never
 
 from oncely.app import App
 from oncely.contracts.message import encode_message
-from oncely.contracts.registry import ContractRegistry
+from oncely.contracts.registry import JobRegistry
 from oncely.core.ended_jobs import awaits_publishing, holds_only_proof, is_complete
 from oncely.core.errors import InvalidRequestError, InvariantError, UnavailableError
 from oncely.core.job_row import JobRow
@@ -110,7 +110,7 @@ class Simulation(BaseSimulation):
         super().__init__(scenario, schedule)
         self.interceptor.silent_tables = frozenset(() if scenario.closes_gate else (GATES,))
         self.interceptor.writable_tables = frozenset(
-            (JOBS, GATES, *(n for c in scenario.contracts for n in c.resources.written_table_names))
+            (JOBS, GATES, *(n for c in scenario.contracts for n in c.written_table_names()))
         )
         self.job_rows = JobRows(self.aws.dynamodb, JOBS)
         for job in scenario.jobs:
@@ -124,7 +124,7 @@ class Simulation(BaseSimulation):
             models=self.sandbox.providers,
             queue=self.queue,
         )
-        self.app = App(self.ports.settings, ContractRegistry(scenario.contracts), self.ports)
+        self.app = App(self.ports.settings, JobRegistry(scenario.contracts), self.ports)
         self.table = RestorableTable(self)
         self.erasure = SimulatedErasure(self)
         self.holding = SimulatedHold(self)
@@ -280,15 +280,15 @@ class Simulation(BaseSimulation):
             yield f"{key} may expire, and {missing} was not sent"
 
     def _unsent_follow_up(self, job: JobRow) -> str | None:
-        contract = self.app.registry.contract(job.job_type)(self.ports)
+        contract = self.app.registry.parse_row(job).with_tools(self.ports, job.provider)
         if contract.publishes_events and (job.job_key, job.status) not in self.ports.published:
             return "its event"
         unsent = [
             one
             for one in contract.follow_ups(job)
-            if encode_message(one.to_sent_dict()) not in self.bodies
+            if encode_message(one.to_dict()) not in self.bodies
         ]
-        return f"its follow-up {unsent[0].job}" if unsent else None
+        return f"its follow-up {unsent[0].job_type}" if unsent else None
 
     def _on_reject(self, body: str, reason: str) -> None:
         # After an edit of the business rows, a conflicting message is rejected on purpose.
@@ -361,13 +361,13 @@ class Simulation(BaseSimulation):
         return self.new_process("o", lambda: self._repair_as(planned), len(self.repairs))
 
     def _repair_as(self, planned: PlannedRepair) -> None:
-        _, message = self.app.registry.parse_mapping(self.scenario.message)
+        key = self.app.registry.parse_mapping(self.scenario.message).job_key()
         with self.tolerate_unavailable():
-            row = self.ports.job_store().get(self.scenario.contract.key(message))
+            row = self.ports.job_store().get(key)
             if row is None and planned.repair is not Repair.CANCEL:
                 return
             request = RepairRequest(
-                key=self.scenario.contract.key(message),
+                key=key,
                 repair=planned.repair,
                 version=NO_VERSION if row is None else row.version,
                 reason="seen at the provider",
@@ -874,8 +874,7 @@ def _row_violations(simulation: Simulation, row: JobRow, policy: RetryPolicy) ->
 
 def _effect_violations(simulation: Simulation) -> Iterator[str]:
     scenario = simulation.scenario
-    _, message = simulation.app.registry.parse_mapping(scenario.message)
-    key = scenario.contract.key(message)
+    key = simulation.app.registry.parse_mapping(scenario.message).job_key()
     effects, job = scenario.count_effects(simulation), simulation.job(key)
     if effects > 1:
         yield f"the effect of {key} happened {effects} times"

@@ -1,11 +1,9 @@
 """A job that reads a table without a schema, which its stack must give."""
 
-from dataclasses import replace
-
 from shop_jobs.voucher_issue import VoucherIssue
 
 
 class CustomerVoucher(VoucherIssue):
     """The same voucher, for a customer."""
 
-    resources = replace(VoucherIssue.resources, reads=("customers",))
+    reads = ("customers",)

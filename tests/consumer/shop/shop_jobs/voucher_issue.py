@@ -3,20 +3,17 @@
 import json
 from datetime import timedelta
 from http.client import HTTPConnection, HTTPException
-from typing import Literal
+from typing import ClassVar
 from urllib.parse import urlsplit
 
 from oncely import (
     Ambiguous,
-    Contract,
-    Description,
-    EffectCall,
+    Call,
     EffectOutcome,
-    JobKey,
+    Job,
     KeySchema,
     LookupFailed,
     LookupOutcome,
-    Message,
     NotFound,
     NotSent,
     NotThereYet,
@@ -26,12 +23,8 @@ from oncely import (
     ProviderAccess,
     ProviderProfile,
     ProviderSettings,
-    Resources,
-    RetryPolicy,
-    RetrySafety,
     Succeeded,
     TableSchema,
-    job_key,
 )
 
 
@@ -105,53 +98,31 @@ PROVIDER = VoucherProvider()
 CAMPAIGNS = TableSchema(name="campaigns", key=KeySchema(partition="campaign_id"))
 
 
-class VoucherMessage(Message):
-    """The message of a producer."""
+class VoucherIssue(Job):
+    """One voucher is issued."""
 
-    job: Literal["voucher.issue"]
-    v: Literal[1]
+    key = "voucher_id"
+    provider = PROVIDER
+    queue = "vouchers"
+    reads = (CAMPAIGNS,)
+    when_failed = "never."
+    example: ClassVar = {"voucher_id": "7", "campaign_id": "spring"}
+
     voucher_id: str
     campaign_id: str
 
-
-class VoucherIssue(Contract[VoucherMessage, str]):
-    """See `description`."""
-
-    job_type = "voucher.issue"
-    message = VoucherMessage
-    example = VoucherMessage(job="voucher.issue", v=1, voucher_id="7", campaign_id="spring")
-    policy = RetryPolicy(safety=RetrySafety.KEYED, profile=PROVIDER.profile)
-    resources = Resources(queue="vouchers", reads=(CAMPAIGNS,), providers=(PROVIDER,))
-    description = Description(
-        effect="one voucher is issued.",
-        business_rows="none.",
-        success="the provider returned the voucher's id.",
-        failure="never.",
-    )
-
-    @classmethod
-    def key(cls, message: VoucherMessage) -> JobKey:
-        """Return `voucher.issue:7`."""
-        return job_key(cls.job_type, message.voucher_id)
-
-    @classmethod
-    def subject(cls, message: VoucherMessage) -> str:
-        """Return the voucher's id."""
-        return message.voucher_id
-
-    def precheck(self, message: VoucherMessage) -> PrecheckResult[str]:
+    def precheck(self) -> PrecheckResult[None]:
         """Wait for the campaign."""
-        campaign = self.dependencies.table("campaigns").get({"campaign_id": message.campaign_id})
+        campaign = self.tools.table("campaigns").get({"campaign_id": self.campaign_id})
         if campaign is None:
-            return NotThereYet(waits_for=f"campaign {message.campaign_id} to exist")
-        values = {"voucher_id": message.voucher_id, "campaign_id": message.campaign_id}
-        return Proceed(facts=message.voucher_id, values=values, provider=PROVIDER.name)
+            return NotThereYet(waits_for=f"campaign {self.campaign_id} to exist")
+        return Proceed(facts=None, values=self.business_values())
 
-    def execute(self, call: EffectCall[str]) -> EffectOutcome:
+    def execute(self, call: Call) -> EffectOutcome:
         """Issue the voucher."""
-        provider = self.dependencies.provider(PROVIDER)
-        return provider.issue(call.facts, key=call.idempotency_key("issue"))
+        key = call.idempotency_key("issue")
+        return self.tools.provider(PROVIDER).issue(self.voucher_id, key=key)
 
-    def lookup(self, call: EffectCall[str]) -> LookupOutcome:
+    def lookup(self, call: Call) -> LookupOutcome:
         """Look up the voucher."""
-        return self.dependencies.provider(PROVIDER).find(call.facts)
+        return self.tools.provider(PROVIDER).find(self.voucher_id)
