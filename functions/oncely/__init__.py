@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from oncely.plugins.health import failed as failed
     from oncely.plugins.health import passed as passed
     from oncely.plugins.health import warned as warned
+    from oncely.plugins.http_provider import HttpProvider as HttpProvider
     from oncely.plugins.provider import ApiKeyCheck as ApiKeyCheck
     from oncely.plugins.provider import IamGrant as IamGrant
     from oncely.plugins.provider import Provider as Provider
@@ -104,6 +105,7 @@ _PUBLIC_NAMES: Final = {
     "oncely.core.hints": "proved_outcome",
     "oncely.core.text": "format_time parse_time",
     "oncely.enqueue.enqueuer": "EnqueueResult Enqueuer JobState",
+    "oncely.plugins.http_provider": "HttpProvider",
     "oncely.plugins.provider": (
         "ApiKeyCheck IamGrant Provider ProviderAccess ProviderSettings RequestGate"
     ),

@@ -276,7 +276,7 @@ class OncelySettings(BaseModel):
 
     def _provider_setting(self, plugin: AnyProvider, field: str) -> str | None:
         if field == "api_base" and self.providers_address:
-            return self.providers_address
+            return f"{self.providers_address}{plugin.local_path}"
         return self.provider_settings.get(f"{plugin.name}_{field}")
 
     def error(self, sentence: str) -> StageError:

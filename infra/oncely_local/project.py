@@ -65,7 +65,7 @@ class LocalProject:
         """The values of the secrets, by short name: what the sandboxes accept, and its own."""
         keys: dict[str | None, str] = {}
         for one in self.providers:
-            kind = sandbox_type(one)
+            kind = sandbox_type(one, self.jobs)
             keys |= {one.secret_name: kind.api_key, one.webhook_secret_name: kind.signing_secret}
         return {
             **{name: key for name, key in keys.items() if name and key},

@@ -60,7 +60,9 @@ def running_stack(
         report_progress("installing the local AWS (on its first use)")
         install_if_missing(project.engine_environment)
     options = SandboxOptions(honors_idempotency_keys=honors_idempotency_keys)
-    sandbox = Sandbox(project.providers, port=ports.providers, seed=seed, options=options)
+    sandbox = Sandbox(
+        project.providers, jobs=project.jobs, port=ports.providers, seed=seed, options=options
+    )
     if kept and is_restored:
         kept.restore_providers(sandbox)
     with (

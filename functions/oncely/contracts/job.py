@@ -302,7 +302,7 @@ class Job(BaseModel, JobType[F], Generic[F]):
     def with_tools(self, tools: Tools, provider: str | None = None) -> Self:
         """Return this job with what its steps may use, at one of its providers."""
         job: Self = self.model_copy()
-        job._tools, job._provider_name = tools, provider  # noqa: SLF001  # of this class
+        job._tools, job._provider_name = tools, provider  # of this class
         return job
 
     @classmethod
@@ -330,8 +330,7 @@ class Job(BaseModel, JobType[F], Generic[F]):
         return name
 
     def http_client(self) -> Any:  # noqa: ANN401  # of its provider
-        plugin = self.all_providers()[0]
-        return self.tools.provider(plugin)
+        return self.tools.provider(next(iter(self._chosen_providers())))
 
     def require_secrets(self) -> None:
         """Read its secrets. Raises NotConfiguredError if one cannot be used."""

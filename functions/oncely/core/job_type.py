@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from enum import Enum, auto
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeAlias
 
@@ -43,17 +44,28 @@ else:
     F = TypeVar("F")
 
 
+class _NoFacts(Enum):
+    """In place of facts that are None: the precheck passed, and the message says everything."""
+
+    NONE_NEEDED = auto()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Proceed(Generic[F]):
     """A precheck that passed, with the facts that the effect needs."""
 
-    facts: F
+    facts: F = None  # type: ignore[assignment]  # only if F is None
     values: Mapping[str, object]  # the resolved business values; the fingerprint covers these
     # The name of the plug-in, if business rows choose one of `policies`. Part of `values` as well.
     provider: str | None = None
     customer_id: str | None = None  # makes the job searchable by it, for one index entry per job
     money: Money | None = None  # the amount that the effect moves, for the admin page
     requires_failed: JobKey | None = None
+
+    def __post_init__(self) -> None:
+        """Tell a precheck that passed from one without facts, of which the core knows nothing."""
+        if self.facts is None:
+            object.__setattr__(self, "facts", _NoFacts.NONE_NEEDED)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,6 +112,7 @@ class Call(Generic[F]):
     facts: F
     # The client of an HTTP API. It performs and looks up, and says what each answer means.
     http: Callable[[], Any] = field(repr=False)
+    is_keyed: bool = True  # the provider remembers idempotency keys
     max_key_length: int = MAX_IDEMPOTENCY_KEY_LENGTH
     verified: bool = False  # this run created or verified the saved reference
     tag_key: str = field(default="", repr=False)  # of the deployment
@@ -120,7 +133,7 @@ class Call(Generic[F]):
         **more: Any,  # noqa: ANN401  # of the client
     ) -> EffectOutcome:
         """Perform it with another method. A step has the same idempotency key on every attempt."""
-        key = self.idempotency_key(step)
+        key = self.idempotency_key(step) if self.is_keyed else None
         outcome: EffectOutcome = self.http().perform(method, path, json=json, key=key, **more)
         return outcome
 
@@ -222,8 +235,15 @@ class JobType(ABC, Generic[F]):
 
     def new_call(self, row: JobRow, facts: F, **more: Any) -> Call[F]:  # noqa: ANN401  # its fields
         """Return a call of one step."""
-        length = self.policy.profile.max_key_length
-        return Call(row=row, facts=facts, http=self.http_client, max_key_length=length, **more)
+        policy = self.policy
+        return Call(
+            row=row,
+            facts=facts,
+            http=self.http_client,
+            is_keyed=policy.safety is RetrySafety.KEYED,
+            max_key_length=policy.profile.max_key_length,
+            **more,
+        )
 
     @classmethod
     def effective_retention(cls, row_retention: timedelta | None) -> timedelta:
@@ -248,7 +268,7 @@ class JobType(ABC, Generic[F]):
 
     def precheck(self) -> "PrecheckResult[F]":
         """Read the business rows before Oncely claims the job or calls the provider."""
-        return Proceed(facts=None, values=self.business_values())  # type: ignore[arg-type]  # F is None
+        return Proceed(values=self.business_values())
 
     @abstractmethod
     def business_values(self) -> Mapping[str, Json]:

@@ -130,10 +130,11 @@ class StackResource:
 class Provider(ABC, Generic[T_co, S]):
     """A plug-in: everything that differs between two providers, and the client that jobs call."""
 
-    name: ClassVar[str]  # such as `acme`: names its secret and settings
-    profile: ClassVar[ProviderProfile]
+    # Of a class, or of each instance if one class serves several providers.
+    name: str  # such as `acme`: names its secret and settings
+    profile: ProviderProfile
+    has_api_key: bool = True
     settings_type: ClassVar[type[ProviderSettings]] = ProviderSettings
-    has_api_key: ClassVar[bool] = True
     secret: ClassVar[str | None] = None  # the short name of its secret, if that is not `name`
     # The settings without which a stage does not use it: its jobs do nothing there.
     required_settings: ClassVar[tuple[str, ...]] = ()
@@ -148,6 +149,8 @@ class Provider(ABC, Generic[T_co, S]):
     sandbox: ClassVar[str | None] = None
     # What it documents, a `ProviderFacts` for the docs only, in the same form.
     facts: ClassVar[str | None] = None
+    # Before each path of its model on this machine: "/acme" if its own paths may be another's.
+    local_path: str = ""
     webhook_header: ClassVar[str] = ""  # in lower case, with the signature of an event
     # The environment variable that botocore reads its address from, if it is an AWS service.
     endpoint_env_var: ClassVar[str | None] = None

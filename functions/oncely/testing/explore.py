@@ -1,83 +1,126 @@
-"""One call that explores a contract, as the shipped jobs are explored."""
+"""One call that explores a job, as the shipped jobs are explored."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from oncely.contracts.job import AnyJob, JobSettings
-from oncely.core.lifecycle import ENDED
-from oncely.plugins.provider import AnyProvider
+from oncely.core.lifecycle import ENDED, Status
+from oncely.core.profiles import RetrySafety
 from oncely.testing.explorer import ExplorationReport, Explorer, SearchLimits, run_schedule
+from oncely.testing.http_model import HttpModel
 from oncely.testing.rows import BusinessRows
-from oncely.testing.sandbox.provider_sandbox import (
-    ProviderSandbox,
-    SandboxOptions,
-    sandbox_type,
-)
-from oncely.testing.scenario import FinalState, ProviderSpec, Scenario
+from oncely.testing.sandbox.faults import FaultKind
+from oncely.testing.sandbox.provider_sandbox import ProviderSandbox, sandbox_type
+from oncely.testing.scenario import FinalState, Scenario
 from oncely.testing.schedule import ScriptedChooser
 from oncely.testing.script import Script, format_script
 
-# Every schedule with one injection and a sample of those with two: seconds, not minutes.
-UNIT_TEST_LIMITS: Final = SearchLimits(schedules=1_000)
+# Every schedule with one injection: seconds, as a test of one job may take.
+UNIT_TEST_LIMITS: Final = SearchLimits(injections=1, schedules=1_000)
+# What the first request of an effect meets, beside the faults of every call.
+_BAD_ANSWERS: Final = (
+    FaultKind.ERROR_AFTER,
+    FaultKind.GARBLED,
+    FaultKind.CONFLICT,
+    FaultKind.OUTAGE,
+    FaultKind.RATE_LIMIT,
+    FaultKind.UNAUTHORIZED,
+)
+# So many schedules with another fault, after a bad answer.
+_AFTER_BAD_ANSWER: Final = 60
+# What an API that refuses duplicates responds to a second request for the same thing.
+_DUPLICATE_STATUSES: Final = (409, 422)
 
 
 def explore(
-    contract: type[AnyJob],
+    job: type[AnyJob],
     *,
-    provider: Callable[[], Any] | None = None,
-    plugin: AnyProvider | None = None,
-    count_effects: Callable[[Any], int],
     message: Mapping[str, object] | None = None,
-    lookup_calls: Collection[str] = (),
-    effect_calls: Collection[str] | None = None,
     seed_rows: Callable[[BusinessRows], None] = lambda _: None,
     settings: JobSettings | None = None,
+    count_effects: Callable[[Any], int] | None = None,
     check: Callable[[FinalState], Iterable[str]] = lambda _: (),
-    limits: SearchLimits | None = None,
-) -> ExplorationReport:
-    """Explore a contract with two workers, sweeps, crashes, lost responses and replays.
+    limits: SearchLimits = UNIT_TEST_LIMITS,
+) -> tuple[ExplorationReport, ...]:
+    """Explore a job with two workers, sweeps, crashes, lost responses and replays.
 
-        explore(BuildReport, provider=FakeReports, lookup_calls={"find"},
-                count_effects=lambda reports: len(reports.built))
+        explore(VoucherIssue)
 
-    `provider` builds a new fake client for each schedule. It replaces that of `plugin`, by default
-    the first provider in the contract's resources. Its `lookup_calls` only read. Its
-    `effect_calls` (by default all other public methods) may succeed, lose the request or the
-    response, or arrive late; then they raise TimeoutError, which an adapter may also report as
-    Ambiguous. Without a `provider`, the plug-in's own client runs over its model, the `sandbox`.
-    `count_effects` counts the effects that happened; for a natural effect, 1 once it is in place.
-    `message` defaults to the contract's example. `seed_rows` fills business tables. `settings`
-    are those that the contract declares, by default with their defaults. `check` yields a sentence
-    for each further expectation that does not hold. The default `limits` try every
-    schedule with one injection and a sample with two; `SearchLimits()` tries all pairs in about a
-    minute.
+    The shipped client of its provider runs over a model: the `sandbox` of the plug-in, or one that
+    follows from its `HttpProvider`. For an HTTP job, each kind of bad answer is explored as well,
+    and an API that refuses duplicates.
 
-    Raises AssertionError with the shortest schedules that violate an invariant and a trace of the
-    first, or if the job does not end without faults, since that would test nothing.
+    `message` defaults to the example of the job. `seed_rows` fills business tables. `settings` are
+    those that the job declares. `count_effects` counts what happened in the model, by default the
+    effects of the job. `check` yields a sentence for each further expectation that does not hold.
+    `limits` are every schedule with one injection; `SearchLimits(schedules=10_000)` adds pairs.
+
+    Raises AssertionError with the shortest schedule that violates an invariant, as a story. So does
+    a job that does not end without faults, or that needs an operator after a single one although
+    its safety could resolve it.
     """
-    plugin = plugin or contract.all_providers()[0]
-    if provider is None and plugin.sandbox is None:
-        raise ValueError(
-            f"the plug-in {plugin.name} has no model: set `sandbox`, or pass `provider`"
-        )
-    scenario = build_scenario(
-        contract,
-        message=contract.example_message() if message is None else message,
-        provider=sandbox_type(plugin) if provider is None else lambda _: provider(),
-        plugin=plugin,
-        count_effects=count_effects,
-        lookup_calls=lookup_calls,
-        effect_calls=effect_calls,
+    reports: list[ExplorationReport] = []
+    for scenario in _scenarios(job, message, seed_rows, settings, count_effects, check):
+        is_first = not reports
+        if is_first:
+            _require_completion(scenario)
+        few = replace(limits, injections=1, schedules=min(limits.schedules, _AFTER_BAD_ANSWER))
+        report = Explorer(scenario, limits if is_first else few).explore()
+        if report.violations:
+            steps = _trace_schedule(scenario, report.violations[0].script)
+            raise AssertionError("\n".join([*map(str, report.violations), *steps]))
+        reports.append(report)
+    return tuple(reports)
+
+
+def _scenarios(  # noqa: PLR0917  # the arguments of `explore`
+    job: type[AnyJob],
+    message: Mapping[str, object] | None,
+    seed_rows: Callable[[BusinessRows], None],
+    settings: JobSettings | None,
+    count_effects: Callable[[Any], int] | None,
+    check: Callable[[FinalState], Iterable[str]],
+) -> Iterator[Scenario]:
+    plain = build_scenario(
+        job,
+        message=message,
         seed_rows=seed_rows,
         settings=settings,
+        count_effects=count_effects,
         check=check,
     )
-    _require_completion(scenario)
-    report = Explorer(scenario, limits or UNIT_TEST_LIMITS).explore()
-    if report.violations:
-        steps = _trace_schedule(scenario, report.violations[0].script)
-        raise AssertionError("\n".join([*map(str, report.violations), *steps]))
-    return report
+    plain = replace(plain, check=lambda ended: (*check(ended), *_needless_reviews(ended, job)))
+    yield plain
+    model = sandbox_type(job.all_providers()[0], [job])
+    if not issubclass(model, HttpModel):
+        return
+    for kind in _BAD_ANSWERS:
+        fault = {"kind": kind, **model.requests["perform"], "times": 1}
+        # The fault comes first, and the first request is no lookup.
+        fault["method"] = "POST"
+        yield replace(plain, name=f"{plain.name}/{kind}", provider_faults=(fault,))
+    for status in _DUPLICATE_STATUSES:
+        refusing = type(model.__name__, (model,), {"duplicate_status": status})
+        yield build_scenario(
+            job,
+            name=f"{plain.name}/duplicate-{status}",
+            model=refusing,
+            message=message,
+            seed_rows=seed_rows,
+            settings=settings,
+            count_effects=count_effects,
+            check=plain.check,
+        )
+
+
+def _needless_reviews(ended: FinalState, job: type[AnyJob]) -> Iterator[str]:
+    """A broken job may keep every invariant because everything goes to review."""
+    if job.policy.safety is RetrySafety.AT_MOST_ONCE:
+        return
+    for row in ended.jobs.values():
+        if row.job_type == job.job_type and row.status is Status.NEEDS_REVIEW:
+            yield f"{row.job_key} needs review after one fault: {row.last_error}"
 
 
 def _require_completion(scenario: Scenario) -> None:
@@ -88,7 +131,7 @@ def _require_completion(scenario: Scenario) -> None:
         return
     problem = (
         f"{job_type} neither finishes nor fails without faults ({', '.join(statuses)}): "
-        "fix the contract, or this test's `message`, `seed_rows`, `plugin` or `provider`"
+        "fix the job, or this test's `message` or `seed_rows`"
     )
     raise AssertionError("\n".join([problem, *_trace_schedule(scenario, ()), *world.describe()]))
 
@@ -104,61 +147,42 @@ def _trace_schedule(scenario: Scenario, script: Script) -> list[str]:
 
 
 def build_scenario(
-    contract: type[AnyJob],
+    job: type[AnyJob],
     *,
-    message: Mapping[str, object],
-    provider: Callable[[SandboxOptions], Any],
-    plugin: AnyProvider | None = None,
-    count_effects: Callable[[Any], int],
+    message: Mapping[str, object] | None = None,
+    model: type[ProviderSandbox] | None = None,
+    count_effects: Callable[[Any], int] | None = None,
     name: str = "",
-    lookup_calls: Collection[str] = (),
-    effect_calls: Collection[str] | None = None,
     seed_rows: Callable[[BusinessRows], None] = lambda _: None,
     settings: JobSettings | None = None,
     check: Callable[[FinalState], Iterable[str]] = lambda _: (),
     fixed_prefix: str = "",
+    others: Sequence[type[AnyJob]] = (),
 ) -> Scenario:
-    """Build the same as a scenario, for the command line.
+    """Build the same as a scenario, for the command line."""
+    plugin = job.all_providers()[0]
+    kind = model or sandbox_type(plugin, [job])
+    sent = job.example_message() if message is None else message
+    if settings is None and job.settings is not None:
+        settings = job.settings()  # names the fields that have no default
+    key = job.model_validate(sent).job_key()
 
-    `provider` gets the simulated time, and may return a model instead of a fake client.
-    """
-    plugin_name = (plugin or contract.all_providers()[0]).name
-    if settings is None and contract.settings is not None:
-        settings = contract.settings()  # names the fields that have no default
-
-    def providers(options: SandboxOptions) -> Mapping[str, ProviderSpec | ProviderSandbox]:
-        target = provider(options)
-        if isinstance(target, ProviderSandbox):
-            return {plugin_name: target}
-        if unknown := {
-            name for name in (*lookup_calls, *(effect_calls or ())) if not hasattr(target, name)
-        }:
-            raise ValueError(
-                f"{type(target).__name__} has no {', '.join(sorted(unknown))}: "
-                "`lookup_calls` and `effect_calls` name its methods"
-            )
-        effects = (
-            _public_methods(target) - set(lookup_calls) if effect_calls is None else effect_calls
-        )
-        spec = ProviderSpec(target=target, effect_calls=effects, lookup_calls=lookup_calls)
-        return {plugin_name: spec}
+    def count(ended: FinalState) -> int:
+        own = ended.providers[plugin.name]
+        if count_effects is not None:
+            return count_effects(own)
+        done = sum(1 for one in own.ledger.effects() if one.key == key)
+        # Repeating a natural effect changes nothing.
+        return min(done, 1) if job.policy.safety is RetrySafety.NATURAL else done
 
     return Scenario(
-        name=name or contract.job_type,
-        contracts=(contract,),
-        message=message,
-        providers=providers,
-        count_effects=lambda ended: count_effects(ended.providers[plugin_name]),
+        name=name or job.job_type,
+        contracts=(job, *others),
+        message=sent,
+        providers=lambda options: {plugin.name: kind(options)},
+        count_effects=count,
         seed_rows=seed_rows,
         job_settings=() if settings is None else (settings,),
         check=check,
         fixed_prefix=fixed_prefix,
     )
-
-
-def _public_methods(target: object) -> set[str]:
-    return {
-        name
-        for name in dir(type(target))
-        if not name.startswith("_") and callable(getattr(type(target), name))
-    }

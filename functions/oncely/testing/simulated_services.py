@@ -222,7 +222,7 @@ def _provider_settings(
 ) -> ProviderSettings:
     ours: dict[str, Any] = dict(_UNLIMITED)
     if "api_base" in plugin.settings_type.model_fields:
-        ours["api_base"] = base_url(plugin.name)
+        ours["api_base"] = base_url(plugin.name) + plugin.local_path
     given = scenario.provider_settings.get(plugin.name)
     if given is not None:
         return given.model_copy(update=ours)

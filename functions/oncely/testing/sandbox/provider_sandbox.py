@@ -1,13 +1,15 @@
 """One provider in the sandbox. A plug-in sets its subclass, which the local stack uses."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from pkgutil import resolve_name
 from typing import Any, ClassVar
 
+from oncely.contracts.job import AnyJob
+from oncely.plugins.http_provider import HttpProvider
 from oncely.plugins.provider import AnyProvider
 from oncely.testing.memory_aws.calls import MemoryClient
 from oncely.testing.sandbox.faults import FaultKind
@@ -106,9 +108,13 @@ class ProviderSandbox(ABC):
         del moment
 
 
-def sandbox_type(plugin: AnyProvider) -> type[ProviderSandbox]:
-    """The sandbox of a plug-in."""
+def sandbox_type(plugin: AnyProvider, jobs: Sequence[type[AnyJob]] = ()) -> type[ProviderSandbox]:
+    """The sandbox of a plug-in. That of an `HttpProvider` follows from the jobs that call it."""
+    if plugin.sandbox is None and isinstance(plugin, HttpProvider):
+        from oncely.testing.http_model import http_model  # noqa: PLC0415  # which imports this module
+
+        return http_model(plugin, jobs)
     if plugin.sandbox is None:
-        raise ValueError(f"the plug-in {plugin.name} has no sandbox: set `sandbox`")
+        raise ValueError(f"the plug-in {plugin.name} has no model: set its `sandbox`")
     found: type[ProviderSandbox] = resolve_name(plugin.sandbox)
     return found

@@ -9,13 +9,14 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final, Self
 from urllib.parse import urlsplit
 
+from oncely.contracts.job import AnyJob
 from oncely.plugins.provider import AnyProvider
 from oncely.testing.sandbox.faults import REFUSAL_STATUSES, FaultKind, FaultSet, SandboxFault
 from oncely.testing.sandbox.http_messages import (
@@ -68,13 +69,14 @@ class SandboxProviders:
         self,
         plugins: Iterable[AnyProvider] = (),
         *,
+        jobs: Sequence[type[AnyJob]] = (),  # that call them
         seed: int = 0,
         options: SandboxOptions | None = None,
         models: Mapping[str, ProviderSandbox] | None = None,  # instead of the plug-ins' own
     ) -> None:
         self.options = options or SandboxOptions()
         self.ledger, self.faults = RequestLedger(), FaultSet(seed=seed)
-        own = {one.name: sandbox_type(one)(self.options) for one in plugins}
+        own = {one.name: sandbox_type(one, jobs)(self.options) for one in plugins}
         self.providers = own if models is None else dict(models)
         self.rate_limit = EndpointRateLimit()
 
@@ -127,11 +129,12 @@ class Sandbox(SandboxProviders):
         self,
         plugins: Iterable[AnyProvider],
         *,
+        jobs: Sequence[type[AnyJob]] = (),
         port: int = 0,
         seed: int = 0,
         options: SandboxOptions | None = None,
     ) -> None:
-        super().__init__(plugins, seed=seed, options=options)
+        super().__init__(plugins, jobs=jobs, seed=seed, options=options)
         # Connections of an older generation stay open and get no responses. A Lambda function
         # sees this after a freeze if the provider closed the connection and the close was lost.
         self.generation = 0
