@@ -25,12 +25,13 @@ class Errand(Job[str]):
     queue = "errands"
     profile = TERMS.profile
     safety = "keyed"
+    writes = ("orders",)
 
     errand_id: str
-    checks: ClassVar[Callable[[], PrecheckResult[str]]]
-    prepares: ClassVar[Callable[[], Prepared | EffectOutcome | None]]
-    acts: ClassVar[Callable[[Call[str]], EffectOutcome]]
-    asks: ClassVar[Callable[[Call[str]], LookupOutcome]]
+    checks: ClassVar[Callable[..., PrecheckResult[str]]]
+    prepares: ClassVar[Callable[..., Prepared | EffectOutcome | None]]
+    acts: ClassVar[Callable[..., EffectOutcome]]
+    asks: ClassVar[Callable[..., LookupOutcome]]
 
     def precheck(self) -> PrecheckResult[str]:
         return self.checks()
@@ -49,24 +50,26 @@ MESSAGE = Errand(errand_id="7").to_dict()
 KEY = Errand(errand_id="7").job_key()
 
 
-def errand_type(safety: RetrySafety = RetrySafety.KEYED, **steps: Step) -> type[Errand]:
-    """An errand whose steps succeed, except for these."""
+def errand_type(safety: RetrySafety = RetrySafety.KEYED, **given: object) -> type[Errand]:
+    """An errand whose steps succeed, with these steps and declarations in place of its own."""
     successful: dict[str, Step] = {
         "checks": lambda: PROCEED,
         "prepares": lambda: None,
         "acts": lambda _: Succeeded("run"),
         "asks": lambda _: Succeeded("was run"),
     }
-    members: dict[str, Any] = {
-        name: staticmethod(step) for name, step in {**successful, **steps}.items()
+    members = {
+        name: staticmethod(one) if callable(one) else one
+        for name, one in {**successful, **given}.items()
     }
-    made = new_class("AnErrand", (Errand,), {}, lambda names: names.update(members))
-    made.policies = {"": replace(TERMS, safety=safety)}
+    made: type[Errand] = new_class("AnErrand", (Errand,), {}, lambda names: names.update(members))
+    # Natural as well, which no author may combine with a lookup.
+    made.policies = {"": replace(made.policy, safety=safety)}
     return made
 
 
-def make_errand(safety: RetrySafety = RetrySafety.KEYED, **steps: Step) -> Errand:
-    errand = errand_type(safety, **steps)(errand_id="7")
+def make_errand(safety: RetrySafety = RetrySafety.KEYED, **given: object) -> Errand:
+    errand = errand_type(safety, **given)(errand_id="7")
     return errand.with_tools(InMemoryStack().tools)
 
 

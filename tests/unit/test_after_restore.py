@@ -29,7 +29,7 @@ from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.outcomes import awaits_resolution, is_failed, is_finished
 from tests.support.provider_fault import ProviderFault
 from tests.support.stripe_account import StripeAccount
-from tests.unit.errand_contract import MESSAGE, make_errand
+from tests.unit.errand_contract import make_errand
 from tests.unit.samples import NOW, make_job
 
 KEY = JobKey("payment.charge:order_18452")
@@ -222,7 +222,7 @@ def test_unsupported_lookup_retries_only_natural_effects(
     safety: RetrySafety, *, stop: bool
 ) -> None:
     contract = make_errand(safety, asks=lambda _: LookupUnsupported())
-    found = lookup_effect(make_job(created_at=START), contract, MESSAGE, REPLAYS_OPEN)
+    found = lookup_effect(make_job(created_at=START), contract, REPLAYS_OPEN)
     assert isinstance(found.outcome, LookupUnsupported) is not stop
 
 
@@ -237,9 +237,9 @@ def test_lookup_of_row_without_its_claim_searches_in_our_deployment() -> None:
     add_restored_row(world, fence=1, deployment=None, **IN_REVIEW)
     table = TableOpen(deployment="dev", replays_until=world.clock.now() + timedelta(days=18))
     row = world.job(KEY)
-    contract_type, message = world.registry.parse_row(row)
+    job = world.registry.parse_row(row).with_tools(world.tools, "stripe")
 
-    found = lookup_effect(row, contract_type(world.tools, "stripe"), message, table)
+    found = lookup_effect(row, job, table)
 
     assert isinstance(found.outcome, Succeeded)
     assert found.restored_fields["deployment"] == "dev"

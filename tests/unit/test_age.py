@@ -181,7 +181,9 @@ def test_pause_of_a_row_that_waits_is_counted_once(world: InMemoryStack) -> None
     pause_for(world, 2 * DAY)
     now = world.clock.now()
 
-    aged = exclude_holds(world.job(KEY), PaymentCharge(world.tools), world.gate, now)
+    aged = exclude_holds(
+        world.job(KEY), PaymentCharge(order_id="18452").with_tools(world.tools), world.gate, now
+    )
 
     assert aged.age_starts_at(now) == now - 10 * HOUR
 
@@ -189,7 +191,7 @@ def test_pause_of_a_row_that_waits_is_counted_once(world: InMemoryStack) -> None
 def test_pause_is_not_age_of_an_unknown_job() -> None:
     errand = errand_type(acts=lambda _: Ambiguous("timeout"), asks=lambda _: LookupFailed("down"))
     world = InMemoryStack(contracts=(errand,))
-    world.run(MESSAGE.to_dict())
+    world.run(MESSAGE)
     pause_for(world, 30 * HOUR, "errand.run")
 
     world.reconcile(ERRAND)
@@ -210,15 +212,14 @@ def test_pause_is_not_age_of_a_job_that_finds_its_order_paid(world: InMemoryStac
 
 def test_pause_is_not_age_of_an_effect_whose_rows_change() -> None:
     taken = BusinessWrite(table="orders", key={"order_id": "7"}, set={"status": "run"})
-
-    def write(*_: object) -> tuple[BusinessWrite, ...]:
-        return (taken,)
-
-    errand = errand_type(acts=lambda _: Ambiguous("timeout"), asks=lambda _: Succeeded("run"))
-    errand.policy = replace(errand.policy, tolerates_row_changes=True)
-    changing = type("Changing", (errand,), {"on_success": write})
-    world = InMemoryStack(contracts=(changing,))
-    world.run(MESSAGE.to_dict())
+    errand = errand_type(
+        acts=lambda _: Ambiguous("timeout"),
+        asks=lambda _: Succeeded("run"),
+        on_success=lambda _: (taken,),
+        tolerates_row_changes=True,
+    )
+    world = InMemoryStack(contracts=(errand,))
+    world.run(MESSAGE)
     pause_for(world, 30 * HOUR, "errand.run")
 
     world.reconcile(ERRAND)
@@ -286,6 +287,8 @@ def test_ordinary_run_does_not_ask_how_long_it_was_held(minutes: float, reads: i
     world = InMemoryStack()
     gate = CountingGate(table=world.gates, clock=world.clock)
     now = NOW + timedelta(minutes=minutes)
-    exclude_holds(make_job(created_at=NOW), PaymentCharge(world.tools), gate, now)
+    exclude_holds(
+        make_job(created_at=NOW), PaymentCharge(order_id="18452").with_tools(world.tools), gate, now
+    )
 
     assert len(asked) == reads

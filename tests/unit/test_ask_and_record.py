@@ -1,7 +1,6 @@
 """Asking about a job records the answer once, with the business rows that follow from it."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -26,15 +25,11 @@ from oncely.gates.table import GateTable
 from oncely.operate.own_tables import GATES
 from tests.support.fakes import FakeClock
 from tests.support.stored_rows import InspectableStore
-from tests.unit.errand_contract import MESSAGE, PROCEED, Errand, make_errand
-from tests.unit.samples import NOW, TERMS, make_job
+from tests.unit.errand_contract import PROCEED, make_errand
+from tests.unit.samples import NOW, make_job
 
 ORDER = {"order_id": "7"}
-
-
-class _Freeing(Errand):
-    def on_failure(self, facts: str, job: JobRow) -> tuple[BusinessWrite, ...]:
-        return (BusinessWrite(table="orders", key=ORDER, set={"freed": True}, may_create=True),)
+FREED = BusinessWrite(table="orders", key=ORDER, set={"freed": True}, may_create=True)
 
 
 def ask(
@@ -53,7 +48,6 @@ def ask(
     )
     question = Question(
         contract=contract,
-        message=MESSAGE,
         table=TableOpen(deployment=None),
         **(why or {"reported": ReportedState.FAILED}),
     )
@@ -66,12 +60,14 @@ def ask(
 def test_late_failure_changes_rows_only_if_effect_may_fail_later(*, may_fail_later: bool) -> None:
     """Of other effects, an operator decides what becomes of the rows."""
     store = InspectableStore()
-    errand = make_errand(asks=lambda _: Declined("it came back", "returned"))
-    terms = replace(TERMS, may_fail_later=may_fail_later)
-    contract = type("Freeing", (_Freeing, type(errand)), {"policy": terms})(errand.tools)
+    errand = make_errand(
+        asks=lambda _: Declined("it came back", "returned"),
+        on_failure=lambda _: (FREED,),
+        may_fail_later=may_fail_later,
+    )
     row = make_job(status=Status.FINISHED, fingerprint=fingerprint(PROCEED.values))
 
-    assert ask(store, row, contract).result.job == store.jobs[row.job_key]
+    assert ask(store, row, errand).result.job == store.jobs[row.job_key]
 
     assert store.jobs[row.job_key].status is Status.NEEDS_REVIEW
     assert (store.business_rows.get("orders", ORDER) is not None) is may_fail_later
@@ -91,10 +87,7 @@ def errand_during_which(
         store.jobs[key] = change(row)
         return answer
 
-    errand = make_errand(asks=asks)
-    terms = replace(TERMS, may_fail_later=may_fail_later)
-    contract: AnyJob = type("Changing", (type(errand),), {"policy": terms})(errand.tools)
-    return contract
+    return make_errand(asks=asks, may_fail_later=may_fail_later)
 
 
 def noted(row: JobRow) -> JobRow:

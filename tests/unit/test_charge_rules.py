@@ -4,7 +4,7 @@ import pytest
 
 from oncely.core.effect_outcomes import Anomalous, NotFound
 from oncely.core.job_row import JobRow
-from oncely.core.job_type import Call, Proceed
+from oncely.core.job_type import Proceed
 from oncely.core.outcomes import NeedsReview
 from oncely.jobs.payment_charge import Order, PaymentCharge
 from tests.support.in_memory_stack import InMemoryStack, charge_message
@@ -13,14 +13,14 @@ from tests.unit.samples import KEY, make_job
 EUR = {"amount": 1250, "currency": "eur"}
 
 
-def make_message(attempt: int = 1) -> PaymentCharge:
-    return PaymentCharge.model_validate(charge_message(attempt=attempt))
+def make_charge(world: InMemoryStack) -> PaymentCharge:
+    return PaymentCharge(order_id="18452").with_tools(world.tools)
 
 
 def make_order() -> Order:
     world = InMemoryStack()
     world.add_order()
-    standing = PaymentCharge(world.tools).precheck(make_message())
+    standing = make_charge(world).precheck()
     assert isinstance(standing, Proceed)
     return standing.facts
 
@@ -33,7 +33,7 @@ def test_order_maps_to_job_keys_of_all_99_attempts() -> None:
 
 @pytest.mark.parametrize(("attempt", "expected"), [(1, 2), (98, 99), (99, None)])
 def test_resubmission_counts_up_to_last_attempt(attempt: int, expected: int | None) -> None:
-    new = PaymentCharge.resubmission(make_message(attempt=attempt))
+    new = PaymentCharge(order_id="18452", attempt=attempt).resubmission()
     assert (new.attempt if new else None) == expected
 
 
@@ -59,14 +59,14 @@ def test_claim_saves_provider_account_as_key_scope(world: InMemoryStack) -> None
 
 
 def test_charge_is_proved_absent_without_saved_payment() -> None:
-    contract = PaymentCharge(InMemoryStack().tools)
-    call = Call(job=make_job(provider_ref=None), facts=make_order())
+    charge = make_charge(InMemoryStack())
+    call = charge.new_call(make_job(provider_ref=None), make_order())
 
-    lookup = contract.lookup(call)
+    lookup = charge.lookup(call)
 
     assert isinstance(lookup, NotFound)
     assert lookup.conclusive
-    assert isinstance(contract.execute(call), Anomalous)
+    assert isinstance(charge.execute(call), Anomalous)
 
 
 @pytest.mark.parametrize("name", ["customer_id", "payment_customer", "payment_method"])
@@ -83,7 +83,8 @@ def test_order_without_payment_details_needs_review(name: str, value: object) ->
 
 
 def test_order_is_paid_without_charge_id_when_none_is_known() -> None:
-    contract = PaymentCharge(InMemoryStack().tools)
+    charge = make_charge(InMemoryStack())
     for known in ({}, {"charge_id": "ch_1"}):
-        (write,) = contract.on_success(make_order(), make_job(result=known or None))
+        call = charge.new_call(make_job(result=known or None), make_order())
+        (write,) = charge.on_success(call)
         assert write.set == {"status": "paid", **known}

@@ -290,7 +290,7 @@ def test_reopen_with_unknown_reference_is_refused() -> None:
 
 def errand_world(outcome: LookupOutcome, safety: RetrySafety = RetrySafety.LOOKUP) -> InMemoryStack:
     world = InMemoryStack(contracts=(errand_type(safety, asks=lambda _: outcome),))
-    named = {"job_key": ERRAND, "job_type": "errand.run", "message": MESSAGE.to_dict()}
+    named = {"job_key": ERRAND, "job_type": "errand.run", "message": MESSAGE}
     world.store.create(make_job(**named, status=Status.NEEDS_REVIEW, fingerprint=None))
     return world
 

@@ -11,12 +11,12 @@ from tests.support.cli import run_cli
 def test_contract_is_printed_as_it_describes_itself() -> None:
     result = run_cli("contracts", "payment.charge")
     assert result.exit_code == 0
-    assert result.stdout.startswith(PaymentCharge.describe())
+    assert result.stdout.startswith(str(PaymentCharge.describe_fields()))
 
 
 def test_every_contract_is_printed() -> None:
     result = run_cli("contracts").stdout
-    assert all(contract_type.describe() in result for contract_type in SHIPPED_JOBS)
+    assert all(str(contract_type.describe_fields()) in result for contract_type in SHIPPED_JOBS)
 
 
 def test_json_output_includes_message_schema() -> None:

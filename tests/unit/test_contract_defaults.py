@@ -12,7 +12,7 @@ from oncely.jobs.payment_charge import PaymentCharge
 from oncely.jobs.payment_refund import PaymentRefund
 from oncely.jobs.receipt_send import ReceiptSend
 from tests.support.scheduled_charge import ScheduledCharge
-from tests.unit.errand_contract import FACTS, KEY, MESSAGE, Errand, make_errand
+from tests.unit.errand_contract import FACTS, KEY, Errand, make_errand
 from tests.unit.samples import NOW, make_job
 
 EXTRA = BusinessWrite(table="errands", key={"id": "7"}, set={"page": 3})
@@ -24,11 +24,11 @@ def test_minimal_contract_has_no_follow_ups_and_key_as_window() -> None:
     plain = make_errand()
 
     assert plain.follow_ups(make_job()) == ()
-    assert list(plain.missing_jobs(now=NOW)) == []
-    assert Errand.uniqueness_key(MESSAGE) == KEY
-    assert (Errand.subject(MESSAGE), Errand.resubmission(MESSAGE)) == (None, None)
-    assert list(Errand.keys_for_subject("7")) == []
-    assert Errand.success_summary(make_job()) == "Done: it is run."
+    assert list(Errand.missing_jobs(plain.tools, now=NOW)) == []
+    assert plain.uniqueness_key() == KEY
+    assert (plain.subject_id(), plain.resubmission()) == ("7", None)
+    assert Errand.keys_for_subject("7") == (KEY,)
+    assert Errand.success_summary(make_job()) == "Done: Acme confirmed it."
     unasked = make_job(status=Status.FINISHED, result={"code": UNCONFIRMED})
     assert Errand.success_summary(unasked) == (
         "The business rows say it was done. No provider confirmed it."

@@ -1,18 +1,19 @@
-"""The contract in plain language."""
+"""A job type in plain language."""
 
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
-from oncely.core.profiles import COMMIT_BUDGET, RetryLimits, RetryPolicy, RetrySafety
+from oncely.contracts.job import AnyJob
+from oncely.core.profiles import COMMIT_BUDGET, RetryPolicy, RetrySafety
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely.providers.stripe.plugin import PROFILE as STRIPE
 
 PAYMENT_CHARGE = """\
 payment.charge (queue payments)
-  Effect: the order's customer is charged the order's amount, at most once.
+  Effect: The order's customer is charged the order's amount, at most once.
   Business rows: the order becomes paid (with its charge_id) or payment_failed, with the job; \
 until then payment_processing, if its bank takes longer.
   Success: the payment provider reports that the payment of this order succeeded.
@@ -36,23 +37,21 @@ idempotency key while the provider still honors it.
 
 
 def test_payment_charge_description_matches_snapshot() -> None:
-    assert _with_terms(PaymentCharge.policy).describe() == PAYMENT_CHARGE
+    assert str(PaymentCharge.describe_fields()) == PAYMENT_CHARGE
 
 
 def test_providers_of_different_safety_are_described_one_by_one() -> None:
     keyless = replace(STRIPE, name="Other", key_ttl=None)
-    policies = {
-        "stripe": PaymentCharge.policy,
-        "other": RetryPolicy(safety=RetrySafety.LOOKUP, profile=keyless),
-    }
-    both: type[PaymentCharge] = type("Both", (PaymentCharge,), {"policies": policies})
-    assert "Retry: Stripe: an ended job" in both.describe()
-    assert "honors it. Other: an ended job" in both.describe()
+    text = _describe(
+        stripe=PaymentCharge.policy, other=RetryPolicy(safety=RetrySafety.LOOKUP, profile=keyless)
+    )
+    assert "Retry: Stripe: an ended job" in text
+    assert "honors it. Other: an ended job" in text
 
 
 @pytest.mark.parametrize("contract", SHIPPED_JOBS, ids=lambda contract: contract.job_type)
-def test_every_contract_describes_effect_rows_and_outcomes(contract: type[PaymentCharge]) -> None:
-    text = contract.describe()
+def test_every_contract_describes_effect_rows_and_outcomes(contract: type[AnyJob]) -> None:
+    text = str(contract.describe_fields())
     for question in ("Effect: ", "Business rows: ", "Success: ", "Failure: ", "Retry: "):
         assert text.split(question)[1].strip()
     assert text.count("\n    - ") >= 3
@@ -68,12 +67,16 @@ def test_every_contract_describes_effect_rows_and_outcomes(contract: type[Paymen
     ],
 )
 def test_description_of_retry_follows_safety_class(safety: RetrySafety, promise: str) -> None:
-    assert promise in _with_terms(RetryPolicy(safety=safety, profile=STRIPE)).describe()
+    assert promise in _describe(stripe=RetryPolicy(safety=safety, profile=STRIPE))
 
 
 def test_description_states_limits_in_numbers() -> None:
-    stop = RetryLimits(max_attempts=3, max_consecutive_timeouts=2, max_age=timedelta(minutes=90))
-    text = _with_terms(replace(PaymentCharge.policy, limits=stop)).describe()
+    class Impatient(PaymentCharge):
+        max_attempts = 3
+        max_consecutive_timeouts = 2
+        max_age = timedelta(minutes=90)
+
+    text = str(Impatient.describe_fields())
     assert "after 2 timeouts in a row, 3 attempts, or 1.5 hours without an outcome" in text
 
 
@@ -84,5 +87,9 @@ def test_run_time_covers_every_call_and_commit() -> None:
     )
 
 
-def _with_terms(terms: RetryPolicy) -> type[PaymentCharge]:
-    return type("Other", (PaymentCharge,), {"policies": {}, "policy": terms})
+def _describe(**policies: RetryPolicy) -> str:
+    class Other(PaymentCharge):
+        pass
+
+    Other.policies = policies
+    return str(Other.describe_fields())

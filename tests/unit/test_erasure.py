@@ -1,13 +1,12 @@
-"""What remains of an erased job, what is erased, and which contracts must declare an owner."""
+"""What remains of an erased job, what is erased, and whose data each job type holds."""
 
 import json
 from dataclasses import fields, replace
 from datetime import timedelta
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 
-from oncely.contracts.message import Message
 from oncely.contracts.registry import JobRegistry
 from oncely.core.claims import ClaimFailure, classify_claim_failure
 from oncely.core.effect_outcomes import BusinessWrite
@@ -18,7 +17,7 @@ from oncely.core.ended_jobs import (
     holds_only_proof,
     request_erasure,
 )
-from oncely.core.errors import InvalidRequestError, InvariantError
+from oncely.core.errors import InvalidRequestError
 from oncely.core.job_row import MARKED_BY_OPERATOR, UNCONFIRMED, EvidenceEntry, JobRow
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import ENDED, Event, Status
@@ -30,7 +29,6 @@ from oncely.history.erasure_log import (
     erase_restored,
 )
 from oncely.history.lines import backfill_line, history_line
-from oncely.jobs.receipt_send import ReceiptSend
 from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely.jobs.sync_contact import SyncContact
 from oncely.jobs.sync_push import SyncPush
@@ -295,33 +293,8 @@ def test_bad_ids_are_refused(customer: str | None, records: list[str], reason: s
         Person.parse(customer, records)
 
 
-def contract_with(**attributes: Any) -> type[Any]:  # noqa: ANN401  # of a contract
-    class PersonalMessage(Message):
-        job: Literal["receipt.send"]
-        v: Literal[1]
-        order_id: str
-        email: str | None = None
-
-    given = {"message": PersonalMessage, "owner": None, **attributes}
-    return type("PersonalReceipt", (ReceiptSend,), given)
-
-
-@pytest.mark.parametrize(
-    ("attributes", "fault"),
-    [
-        ({"personal_fields": ("email",)}, "set `owner`"),
-        ({"owner": DataOwner.CUSTOMER}, "name email of its message in personal_fields"),
-        ({"personal_fields": ("email", "nme"), "owner": DataOwner.CUSTOMER}, "lists nme"),
-    ],
-)
-def test_contract_with_personal_data_names_owner(attributes: dict[str, Any], fault: str) -> None:
-    with pytest.raises(InvariantError, match=fault):
-        JobRegistry([contract_with(**attributes)])
-
-
-def test_contract_that_names_owner_is_accepted() -> None:
-    JobRegistry([contract_with(personal_fields=("email",), owner=DataOwner.CUSTOMER)])
-    owners = {one.job_type: one.owner for one in SHIPPED_JOBS}
+def test_shipped_jobs_name_the_owner_of_their_data() -> None:
+    owners = {one.job_type: one.data_owner for one in SHIPPED_JOBS}
     assert owners == {
         "payment.charge": DataOwner.CUSTOMER,
         "payment.refund": DataOwner.CUSTOMER,
@@ -333,8 +306,7 @@ def test_contract_that_names_owner_is_accepted() -> None:
 
 
 def erased_record(world: InMemoryStack, *, has_open_jobs: bool = False) -> BusinessWrite | None:
-    contract = SyncContact(world.tools)
-    return contract.erase_record("hubspot#1", now=NOW, has_open_jobs=has_open_jobs)
+    return SyncContact.erase_record(world.tools, "hubspot#1", now=NOW, has_open_jobs=has_open_jobs)
 
 
 def test_erased_record_leaves_tombstone() -> None:

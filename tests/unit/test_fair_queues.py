@@ -53,7 +53,7 @@ def test_resent_message_carries_customer_of_claim(world: InMemoryStack) -> None:
     world.run(charge_message())
     row = world.job(KEY)
     assert "customer_id" not in row.message
-    PaymentCharge(world.tools).send_message(row)
+    PaymentCharge(order_id="18452").with_tools(world.tools).send_message(row)
     assert world.outbox.groups == ["customer_7"]
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from oncely.contracts.job import AnyJob, Tools
 from oncely.core.due import DueAction, due_shard
 from oncely.core.errors import InvalidMessageError
 from oncely.core.keys import JobKey, job_key
@@ -25,7 +26,7 @@ from oncely.reconcile.find_due_work import (
 )
 from tests.support.fakes import START
 from tests.support.in_memory_stack import SETTINGS, InMemoryStack
-from tests.unit.report_contract import ReportBuild, ReportMessage, report_message
+from tests.unit.report_contract import ReportBuild, report_message
 from tests.unit.samples import make_job
 
 KEY = "payment.charge:order_18452"
@@ -176,9 +177,10 @@ def test_invalid_order_does_not_stop_sweep() -> None:
 class _MissingReportBuild(ReportBuild):
     """Ten reports without a job, each almost as long as a message may be."""
 
-    def missing_jobs(self, *, now: datetime) -> list[ReportMessage]:
+    @classmethod
+    def missing_jobs(cls, tools: Tools, *, now: datetime) -> list[AnyJob]:
         messages = (report_message(str(one), text="x" * 60_000) for one in range(10))
-        return [ReportMessage.model_validate(message) for message in messages]
+        return [ReportBuild.model_validate(message) for message in messages]
 
 
 class _CountingStore:

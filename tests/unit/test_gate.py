@@ -122,7 +122,7 @@ class GateProcess:
             settings={"stripe": self.settings},
         )
         ports = InMemoryStack().ports(clients={"stripe": self.client})
-        self.contract = PaymentCharge(ports, "stripe")
+        self.contract = PaymentCharge(order_id="18452").with_tools(ports, "stripe")
 
     def _sleep(self, seconds: float) -> None:
         self.clock.time += timedelta(seconds=seconds) + self.freeze
@@ -359,7 +359,7 @@ def test_only_one_process_probes(process: GateProcess) -> None:
             return True
 
     slow = InMemoryStack().ports(clients={"stripe": Slow()})
-    process.contract = PaymentCharge(slow, "stripe")
+    process.contract = PaymentCharge(order_id="18452").with_tools(slow, "stripe")
     assert isinstance(process.enter(), datetime)
     assert other.client.probes == 0
 

@@ -1,18 +1,17 @@
 """Idempotency keys: the same on every attempt, and never too long."""
 
 from dataclasses import replace
-from typing import ClassVar
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncely.core.effect_outcomes import Succeeded
+from oncely.core.effect_outcomes import EffectOutcome, LookupOutcome, Succeeded
 from oncely.core.job_type import Call
 from oncely.core.keys import IdempotencyKey, JobKey, idempotency_key, job_key
 from oncely.core.lifecycle import Status
 from tests.support.in_memory_stack import InMemoryStack
-from tests.unit.report_contract import ReportBuild, report_message
+from tests.unit.errand_contract import FACTS, MESSAGE, errand_type, make_errand
 from tests.unit.samples import KEY, PROFILE, make_job
 
 LONGEST = JobKey("payment.charge:" + "x" * 185)
@@ -50,30 +49,25 @@ def test_idempotency_key_is_plain_up_to_length_limit(length: int, *, is_plain: b
     assert (idempotency_key(LONGEST, step, 1) == f"{LONGEST}:{step}:1") is is_plain
 
 
-class _ShortKeys(ReportBuild):
-    """Its provider takes short keys, and its first request times out."""
+def test_lookup_uses_idempotency_key_of_effect() -> None:
+    keys: list[IdempotencyKey] = []
 
-    safety = "keyed"
-    profile = replace(PROFILE, max_key_length=40)
-    keys: ClassVar[list[IdempotencyKey]] = []
-
-    def execute(self, call: Call) -> Succeeded:
-        self.keys.append(call.idempotency_key("build"))
+    def acts(call: Call[str]) -> EffectOutcome:
+        keys.append(call.idempotency_key("run"))
         raise TimeoutError
 
-    def lookup(self, call: Call) -> Succeeded:
-        self.keys.append(call.idempotency_key("build"))
-        return Succeeded("built")
+    def asks(call: Call[str]) -> LookupOutcome:
+        keys.append(call.idempotency_key("run"))
+        return Succeeded("was run")
 
+    profile = replace(PROFILE, max_key_length=40)
+    world = InMemoryStack(contracts=(errand_type(acts=acts, asks=asks, profile=profile),))
+    errand_id = "t" * 60
+    world.run({**MESSAGE, "errand_id": errand_id})
 
-def test_lookup_uses_idempotency_key_of_effect() -> None:
-    world = InMemoryStack(contracts=(_ShortKeys,))
-    token = "t" * 60
-    world.run(report_message(token))
+    done = world.reconciler().resolve(job_key("errand.run", errand_id), on_demand=True)
 
-    done = world.reconciler().resolve(job_key("report.build", token), on_demand=True)
-
-    sent, asked = _ShortKeys.keys
+    sent, asked = keys
     assert done.to_status is Status.FINISHED
     assert sent == asked
     assert len(sent) == 40
@@ -89,7 +83,7 @@ def test_resubmitted_job_has_own_idempotency_keys(limit: int) -> None:
 def test_retries_reuse_idempotency_key_until_absence_is_proved() -> None:
     again = {"attempts": 5, "owner": "owner-5", "fence": 5}
     first, second, proved = (
-        Call(job=make_job(**changes), facts=None).idempotency_key("create")
+        make_errand().new_call(make_job(**changes), FACTS).idempotency_key("create")
         for changes in ({}, again, {**again, "key_number": 2})
     )
 
@@ -97,5 +91,5 @@ def test_retries_reuse_idempotency_key_until_absence_is_proved() -> None:
 
 
 def test_call_keeps_idempotency_key_within_provider_limit() -> None:
-    call = Call(job=make_job(), facts=None, max_key_length=32)
+    call = make_errand(profile=replace(PROFILE, max_key_length=32)).new_call(make_job(), FACTS)
     assert len(call.idempotency_key("create")) == 32

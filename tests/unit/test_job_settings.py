@@ -1,6 +1,5 @@
 """A job's own settings: declared by its contract, the same in functions and in commands."""
 
-from dataclasses import replace
 from typing import Annotated, Any, Final
 
 import pytest
@@ -43,7 +42,8 @@ class ReportSettings(JobSettings):
 
 
 class ReportFromTemplate(ReportBuild):
-    resources = replace(ReportBuild.resources, sends_to=(), settings=ReportSettings)
+    sends_to = ()
+    settings = ReportSettings
 
     def execute(self, call: Call[None]) -> Succeeded:
         settings = self.tools.job_settings(ReportSettings)

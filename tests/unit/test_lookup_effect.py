@@ -21,7 +21,7 @@ from oncely.core.job_type import (
 )
 from oncely.core.keys import fingerprint
 from oncely.core.table_guard import TableOpen
-from tests.unit.errand_contract import FACTS, MESSAGE, PROCEED, Errand, make_errand, raising_step
+from tests.unit.errand_contract import FACTS, PROCEED, Errand, make_errand, raising_step
 from tests.unit.samples import make_job
 
 TABLE = TableOpen(deployment=None)
@@ -70,13 +70,13 @@ ROW = make_job(fingerprint=fingerprint(PROCEED.values))
     ],
 )
 def test_lookup_always_returns_outcome(contract: Errand, expected: LookupResult) -> None:
-    assert lookup_effect(ROW, contract, MESSAGE, TABLE) == expected
+    assert lookup_effect(ROW, contract, TABLE) == expected
 
 
 def test_answer_that_no_lookup_can_give_is_a_failed_lookup() -> None:
     """Authors need not check types. Without an outcome, the job would never reach its limits."""
     answer: Any = NotSent("refused")
-    outcome = lookup_effect(ROW, make_errand(asks=lambda _: answer), MESSAGE, TABLE).outcome
+    outcome = lookup_effect(ROW, make_errand(asks=lambda _: answer), TABLE).outcome
     reason = "the lookup failed with TypeError: a lookup cannot answer NotSent"
     assert outcome == LookupFailed(reason)
 
@@ -85,10 +85,10 @@ def test_lookup_gets_row_facts_and_key_length() -> None:
     asked: list[tuple[object, ...]] = []
 
     def asks(call: Call[str]) -> LookupOutcome:
-        asked.append((call.job, call.facts, call.max_key_length))
+        asked.append((call.row, call.facts, call.max_key_length))
         return NotFound("none")
 
     contract = make_errand(asks=asks)
-    lookup_effect(ROW, contract, MESSAGE, TABLE)
+    lookup_effect(ROW, contract, TABLE)
 
     assert asked == [(ROW, FACTS, contract.policy.profile.max_key_length)]

@@ -164,7 +164,7 @@ def test_business_rows_are_changed_when_precheck_differs(
 def world_with_review(checks: Callable[[], PrecheckResult[str]]) -> InMemoryStack:
     world = InMemoryStack(contracts=(errand_type(checks=checks),))
     values = fingerprint(PROCEED.values)
-    named = {"job_key": ERRAND, "job_type": "errand.run", "message": MESSAGE.to_dict()}
+    named = {"job_key": ERRAND, "job_type": "errand.run", "message": MESSAGE}
     world.store.create(make_job(**named, status=Status.NEEDS_REVIEW, fingerprint=values))
     return world
 

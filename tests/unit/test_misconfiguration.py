@@ -116,7 +116,7 @@ def test_missing_secret_of_reconciler_is_reported_on_the_job(asks: Step) -> None
 
     errand = errand_type(acts=lambda _: Ambiguous("timeout"), asks=asks, key_scope=key_scope)
     world = InMemoryStack(contracts=(errand,))
-    world.run(MESSAGE.to_dict())
+    world.run(MESSAGE)
     world.clock.advance(hours=1)
     has_secret = False
 
@@ -137,7 +137,7 @@ def test_misconfigured_effect_is_not_repeated_after_acting() -> None:
     errand = errand_type(RetrySafety.AT_MOST_ONCE, acts=act_then_fail)
     world = InMemoryStack(contracts=(errand,))
 
-    outcomes = [world.run(MESSAGE.to_dict()) for _ in range(3)]
+    outcomes = [world.run(MESSAGE) for _ in range(3)]
 
     assert isinstance(outcomes[0], Unknown)
     assert all(awaits_resolution(outcome) for outcome in outcomes[1:])

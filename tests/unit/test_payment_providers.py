@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 import pytest
 
@@ -11,7 +11,6 @@ from oncely.core.effect_outcomes import LookupOutcome, NotFound, Prepared
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Status
 from oncely.core.outcomes import NeedsReview
-from oncely.core.profiles import RetryPolicy, RetrySafety
 from oncely.core.repairs import Repair
 from oncely.history.lines import history_line
 from oncely.history.restore import restore_row
@@ -43,14 +42,11 @@ class OtherPlugin(StripePlugin):
 
 
 OTHER = OtherPlugin()
+BOTH = {"stripe": PAYMENT_PROVIDERS["stripe"], "other": OTHER}
 
 
 class TwoProviderCharge(PaymentCharge):
-    policies: ClassVar = {
-        "stripe": PaymentCharge.policies["stripe"],
-        "other": RetryPolicy(safety=RetrySafety.LOOKUP, profile=OTHER.profile, leaves_open=True),
-    }
-    resources = replace(PaymentCharge.resources, providers=(PAYMENT_PROVIDERS["stripe"], OTHER))
+    provider = BOTH
 
 
 class KeylessPayments(StripeAccount):

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from oncely.contracts.job import AnyJob
+from oncely.contracts.job import AnyJob, Job
 from oncely.core.effect_outcomes import EffectOutcome, Succeeded
 from oncely.core.job_type import Call, Proceed
 from oncely.core.outcomes import LeasedElsewhere

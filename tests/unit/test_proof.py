@@ -21,7 +21,7 @@ from oncely.core.job_row import JobRow
 from oncely.core.lifecycle import Event, Status
 from oncely.core.profiles import RetrySafety
 from tests.unit.decision_grid import decide_any
-from tests.unit.errand_contract import Errand
+from tests.unit.errand_contract import errand_type
 from tests.unit.samples import NOW, TERMS, TICK, make_entry, make_job
 
 STARTED = make_job()
@@ -104,11 +104,9 @@ def test_contradiction_clears_expiry_until_next_resolution() -> None:
 def test_default_retention_follows_safety_and_money(
     safety: RetrySafety, *, takes_money: bool, row_retention: timedelta | None, expected: timedelta
 ) -> None:
-    class Sample(Errand):
-        policy = replace(TERMS, safety=safety)
-
-    Sample.takes_money = takes_money
-    assert Sample.effective_retention(row_retention) == expected
+    sample = errand_type(safety)
+    sample.takes_money = takes_money
+    assert sample.effective_retention(row_retention) == expected
 
 
 @pytest.mark.parametrize(

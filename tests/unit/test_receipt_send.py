@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from oncely.core.effect_outcomes import NotSent
-from oncely.core.job_type import Call
 from oncely.core.lifecycle import Status
 from oncely.core.outcomes import NeedsReview, Unknown
 from oncely.jobs.receipt_send import ReceiptSend
@@ -166,9 +165,9 @@ def test_receipt_is_sent_without_customer_id(world: InMemoryStack) -> None:
 
 
 def test_receipt_is_not_sent_when_mail_is_switched_off() -> None:
-    contract = ReceiptSend(InMemoryStack(mail=None).tools)
+    job = ReceiptSend(order_id="18452").with_tools(InMemoryStack(mail=None).tools)
     mail = Email(to="ada@example.com", subject="Receipt", text="Thank you.")
-    answer = contract.execute(Call(job=make_job(), facts=mail))
+    answer = job.execute(job.new_call(make_job(), mail))
     assert isinstance(answer, NotSent)
 
 

@@ -18,7 +18,7 @@ from tests.support.in_memory_stack import InMemoryStack
 from tests.unit.errand_contract import KEY, MESSAGE, errand_type, raising_step
 from tests.unit.samples import NOW, make_job
 
-BODY = MESSAGE.to_dict()
+BODY = MESSAGE
 NEVER = raising_step(AssertionError("the provider was asked"))
 
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from oncely.contracts.message import Message
+from oncely.contracts.job import AnyJob
 from oncely.core.decide import DEAD_LETTER_RETRY_DELAY, MESSAGE_GRACE
 from oncely.core.due import on_dead_letter
 from oncely.core.ended_jobs import MONEY_RETENTION
@@ -428,7 +428,7 @@ def test_past_time_runs_at_once(shipped: InMemoryStack) -> None:
 class Reminding(PaymentCharge):
     """A receipt follows a week later."""
 
-    def follow_ups(self, job: JobRow) -> tuple[Message, ...]:
+    def follow_ups(self, row: JobRow) -> tuple[AnyJob, ...]:
         return (ReceiptSend.model_validate({**RECEIPT, "run_at": WEEK}),)
 
 

@@ -25,7 +25,7 @@ from tests.support.stored_rows import InspectableStore
 from tests.unit.errand_contract import KEY, MESSAGE, errand_type, raising_step
 from tests.unit.samples import NOW, TERMS, make_job
 
-BODY = MESSAGE.to_dict()
+BODY = MESSAGE
 NEVER = raising_step(AssertionError("the provider was called"))
 
 

@@ -228,9 +228,8 @@ def test_amount_of_resubmission_counts() -> None:
     class Elsewhere(PaymentCharge):
         """A job type whose resubmission charges another order."""
 
-        @classmethod
-        def resubmission(cls, message: PaymentCharge) -> PaymentCharge:
-            return PaymentCharge.model_validate({**message.to_dict(), "order_id": "2"})
+        def resubmission(self) -> PaymentCharge:
+            return PaymentCharge(order_id="2")
 
     world = guarded(InMemoryStack(contracts=(Elsewhere,)))
     world.add_order(amount=5)

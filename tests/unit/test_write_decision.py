@@ -44,13 +44,13 @@ PAID = BusinessWrite(
 )
 
 
-class ChargeWithoutReceipt(PaymentCharge):
-    """A charge without follow-ups, because no email is sent."""
-
-    policy = TERMS
+class AcmeCharge(PaymentCharge):
+    """A charge at the provider of the samples."""
 
 
-CONTRACT = ChargeWithoutReceipt(InMemoryStack(mail=None).tools)
+AcmeCharge.policies = {"acme": TERMS}
+# It has no follow-ups, because no email is sent.
+CONTRACT = AcmeCharge(order_id="18452").with_tools(InMemoryStack(mail=None).tools)
 
 
 @dataclass

@@ -42,7 +42,7 @@ from oncely.plugins.provider import AnyProvider, Provider
 F = TypeVar("F", default=None)  # the facts of a precheck; the smallest jobs have none
 T = TypeVar("T")
 S = TypeVar("S", bound="JobSettings")
-Tables: TypeAlias = tuple[TableSchema | str, ...]
+_Tables: TypeAlias = tuple[TableSchema | str, ...]
 
 _DEFAULTS: Final = RetryLimits()
 _STEPS: Final = (
@@ -169,8 +169,8 @@ class Job(BaseModel, JobType[F], Generic[F]):
 
     # Business tables, in both if a table is read and written. One that another stack owns is a
     # short name without a schema. A worker cannot write a table that is only read.
-    reads: ClassVar[Tables] = ()
-    writes: ClassVar[Tables] = ()
+    reads: ClassVar[_Tables] = ()
+    writes: ClassVar[_Tables] = ()
     settings_of: ClassVar[tuple[AnyProvider, ...]] = ()  # not called, only asked if configured
     secrets: ClassVar[tuple[str, ...]] = ()  # beyond the API keys of its providers
     settings: ClassVar[type[JobSettings] | None] = None  # read with `self.tools.job_settings`
@@ -411,7 +411,7 @@ class Job(BaseModel, JobType[F], Generic[F]):
         return () if declared is None else (declared,)
 
     @classmethod
-    def all_tables(cls) -> Tables:
+    def all_tables(cls) -> _Tables:
         """Return the business tables that it reads or writes."""
         return tuple(dict.fromkeys((*cls.reads, *cls.writes)))
 
@@ -479,7 +479,7 @@ class Job(BaseModel, JobType[F], Generic[F]):
 AnyJob: TypeAlias = Job[Any]
 
 
-def _names(tables: Tables) -> tuple[str, ...]:
+def _names(tables: _Tables) -> tuple[str, ...]:
     return tuple(one if isinstance(one, str) else one.name for one in tables)
 
 
