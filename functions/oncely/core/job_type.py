@@ -214,6 +214,10 @@ class JobType(ABC, Generic[F]):
         """Return the message as the row stores it, without a time."""
 
     @abstractmethod
+    def to_sent_dict(self) -> dict[str, Json]:
+        """Return the message as a queue holds it: with its run time."""
+
+    @abstractmethod
     def indexed_subject(self) -> str | None:
         """Return the business id to index the row by. Returns None if its keys can be derived."""
 

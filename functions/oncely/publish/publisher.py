@@ -138,7 +138,7 @@ class EndedJobPublisher:
 
     def _send(self, follow_ups: Iterable[AnyJobType], job: JobRow) -> None:
         for follow_up in follow_ups:
-            message = follow_up.to_dict()
+            message = follow_up.to_sent_dict()
             contract_type = self.registry.contract(follow_up.job_type)
             queue = contract_type.queue
             # The customer of the job that it follows.

@@ -286,7 +286,7 @@ class Simulation(BaseSimulation):
         unsent = [
             one
             for one in contract.follow_ups(job)
-            if encode_message(one.to_dict()) not in self.bodies
+            if encode_message(one.to_sent_dict()) not in self.bodies
         ]
         return f"its follow-up {unsent[0].job_type}" if unsent else None
 
