@@ -64,8 +64,10 @@ def test_message_without_job_type_is_rejected_with_example() -> None:
 
 
 def test_all_faults_of_message_are_reported_at_once() -> None:
-    reason = error_text(charge_message(amount=-1, currency="euro", tip=1))
-    assert all(f" {field} " in reason for field in ("amount", "currency", "tip"))
+    message = charge_message(amount=-1, currency="euro", tip=1)
+    del message["v"]
+    reason = error_text(message)
+    assert all(f" {field} " in reason for field in ("v", "amount", "currency", "tip"))
 
 
 def test_omitted_fields_stay_out_of_row() -> None:

@@ -46,12 +46,16 @@ class JobRegistry:
             _raise_invalid_message(f"the message has {size} bytes, {MAX_MESSAGE_BYTES} are allowed")
         fields = _decode(body)
         contract_type = self.contract(str(fields["job"]))
-        if "v" not in fields:
-            _raise_invalid_message(f"not a valid {contract_type.job_type} message: v is missing")
+        # Only a message needs a version: a job in Python is of the one that is imported.
+        faults = [] if "v" in fields else ["v is missing"]
         try:
-            return contract_type.model_validate_json(body)
+            job = contract_type.model_validate_json(body)
         except ValidationError as error:
-            _raise_invalid_message(_describe_errors(contract_type.job_type, error))
+            faults.extend(_describe_errors(error))
+        if faults:
+            reason = f"not a valid {contract_type.job_type} message: {'; '.join(faults)}"
+            _raise_invalid_message(reason[:500])
+        return job
 
     def connected(self, tools: Tools) -> Callable[[str], AnyJob]:
         """Return a parser of queue messages, which returns jobs that can run."""
@@ -134,13 +138,11 @@ def _parse_object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return members
 
 
-def _describe_errors(job_type: str, error: ValidationError) -> str:
+def _describe_errors(error: ValidationError) -> Iterator[str]:
     # Leave out the values: a secret or hostile one must not reach a log.
-    faults = (
-        f"{'.'.join(str(step)[:40] for step in fault['loc']) or 'message'} {_describe_error(fault)}"
-        for fault in error.errors(include_url=False, include_input=False, include_context=False)
-    )
-    return f"not a valid {job_type} message: {'; '.join(faults)}"[:500]
+    for fault in error.errors(include_url=False, include_input=False, include_context=False):
+        field = ".".join(str(step)[:40] for step in fault["loc"]) or "message"
+        yield f"{field} {_describe_error(fault)}"
 
 
 def _describe_error(fault: ErrorDetails) -> str:
