@@ -196,10 +196,11 @@ class Job(BaseModel, JobType[F], Generic[F]):
     def __pydantic_init_subclass__(cls, **more: Any) -> None:  # noqa: ANN401  # of pydantic
         """Derive what the class does not declare, or raise TypeError with the author's mistake."""
         super().__pydantic_init_subclass__(**more)
-        if _is_base_class(cls):
-            return
-        for fault in _class_faults(cls):
+        is_base = _is_base_class(cls)
+        for fault in _spelling_faults(cls) if is_base else _class_faults(cls):
             raise TypeError(f"{cls.__name__}: {fault}")
+        if is_base:
+            return
         cls.job_type = _derive_job_type(cls)
         job = cls.model_fields["job"]
         job.annotation, job.default = Literal[cls.job_type], cls.job_type  # type: ignore[assignment]  # a type
@@ -525,7 +526,7 @@ def _derive_job_type(cls: type[AnyJob]) -> str:
 
 
 def _words(cls: type[AnyJob]) -> list[str]:
-    return re.findall(r"[A-Z][a-z0-9]*", cls.__name__)
+    return re.findall(r"[A-Z]+(?![a-z0-9])|[A-Z][a-z0-9]*", cls.__name__)  # HTTPPing: HTTP, Ping
 
 
 def _derive_example(cls: type[AnyJob]) -> dict[str, Json]:
@@ -591,30 +592,34 @@ def _safety(cls: type[AnyJob], profile: ProviderProfile) -> RetrySafety:
 
 def _class_faults(cls: type[AnyJob]) -> Iterator[str]:
     """Yield what is wrong with a class, and how to correct it. The first is raised."""
+    yield from _spelling_faults(cls)
     yield from _name_faults(cls)
     yield from _key_faults(cls)
     yield from _step_faults(cls)
     yield from _personal_data_faults(cls)
-    if not hasattr(cls, "provider") and not hasattr(cls, "profile"):
-        yield 'it has no provider. Add one: provider = HttpProvider("vouchers", key_ttl="24h")'
-        return
-    for profile in _profiles(cls).values():
-        yield from _safety_faults(cls, profile)
+    yield from _provider_faults(cls)
     if not timedelta(0) <= (cls.schedule_limit or timedelta(0)) <= MAX_SCHEDULE_LIMIT:
-        yield f"its schedule_limit is not between 0 and {MAX_SCHEDULE_LIMIT.days} days. Change it"
+        yield f"its schedule_limit must be between 0 and {MAX_SCHEDULE_LIMIT.days} days"
+
+
+def _spelling_faults(cls: type[AnyJob]) -> Iterator[str]:
+    """Yield each name that means nothing to a job, so that what it says would have no effect."""
+    known = {*vars(cls).get("__annotations__", {}), *dir(cls.__mro__[1]), *_declarations()}
+    of_authors = sorted(one for one in _declarations() if not one.startswith(("_", "model_")))
+    for name, value in vars(cls).items():
+        if name.startswith("_") or name in known:
+            continue
+        if hasattr(type(value), "__get__"):  # a method of its own may have almost any name
+            if near := get_close_matches(name, of_authors, n=1, cutoff=0.85):
+                yield f"{name} is no step of a job. Did you mean {near[0]}? If not, write _{name}"
+        elif not (isinstance(value, type) and value.__qualname__ == f"{cls.__qualname__}.{name}"):
+            near = get_close_matches(name, of_authors, n=1)
+            hint = f"Did you mean {near[0]}?" if near else f"A field needs a type: {name}: str"
+            yield f"{name} is neither a field nor a declaration of a job. {hint}"
 
 
 def _name_faults(cls: type[AnyJob]) -> Iterator[str]:
-    declarations = _declarations()
-    annotated = {*vars(cls).get("__annotations__", {}), *dir(cls.__mro__[1])}
-    for name, value in vars(cls).items():
-        is_code = callable(value) or isinstance(value, classmethod | staticmethod | property)
-        if name.startswith("_") or name in declarations | annotated or is_code:
-            continue
-        near = get_close_matches(name, declarations, n=1)
-        hint = f"Did you mean {near[0]}?" if near else f"A field needs a type: {name}: str"
-        yield f"{name} is neither a field nor a declaration of a job. {hint}"
-    for name in sorted(_fields(cls).keys() & declarations):
+    for name in sorted(_fields(cls).keys() & _declarations()):
         yield f"the field {name} has the name of a declaration of every job. Rename the field"
     if not _docstring(cls):
         yield "it has no docstring. Say for operators what happens at the provider"
@@ -670,24 +675,40 @@ def _personal_data_faults(cls: type[AnyJob]) -> Iterator[str]:
         yield f"personal_fields names {', '.join(sorted(unknown))}, which is no field. Remove it"
     if missing := (names & _PERSONAL_NAMES) - declared:
         listed = ", ".join(sorted(missing))
-        yield f"{listed} is personal data. Name it in personal_fields, for `oncely erase`"
+        yield f"it has personal data ({listed}). Name it in personal_fields, for `oncely erase`"
     if declared and cls.data_owner is None:
         yield (
             "its rows hold personal data. Set data_owner to say whose, such as DataOwner.CUSTOMER"
         )
 
 
+def _provider_faults(cls: type[AnyJob]) -> Iterator[str]:
+    if not cls.all_providers() and not hasattr(cls, "profile"):
+        yield 'it has no provider. Add one: provider = HttpProvider("vouchers", key_ttl="24h")'
+    if cls.chooses_provider():
+        for name, plugin in cast("Mapping[str, AnyProvider]", cls.provider).items():
+            if name != plugin.name:  # a job of this name would get the rules of the default one
+                yield f"its provider {name!r} has the name {plugin.name!r}. Use the same name twice"
+    if cls.safety is not None and cls.safety not in {*RetrySafety}:
+        yield f"its safety is {cls.safety!r}. Choose {', '.join(RetrySafety)}"
+    for profile in _profiles(cls).values():
+        yield from _safety_faults(cls, profile)
+
+
 def _safety_faults(cls: type[AnyJob], profile: ProviderProfile) -> Iterator[str]:
     safety, has_lookup = _safety(cls, profile), overrides(cls, "lookup")
     lag = cls.lookup_lag if cls.lookup_lag is not None else profile.lookup_lag
     if safety is RetrySafety.KEYED and profile.key_ttl is None and cls.key_ttl is None:
-        yield f"it is keyed, but {profile.name} remembers no key. Set key_ttl, or remove safety"
+        yield (
+            f"its safety is keyed, but {profile.name} has no key_ttl. Say how long it remembers an "
+            "idempotency key, or remove safety"
+        )
     if safety is RetrySafety.LOOKUP and not has_lookup:
         yield "its safety is lookup, but it has no lookup. Define lookup, or remove safety"
     if has_lookup and safety in {RetrySafety.KEYED, RetrySafety.LOOKUP} and lag is None:
         yield (
-            f"it has a lookup, but {profile.name} has no lookup_lag. Say how long a lookup may "
-            'miss a new effect: lookup_lag="10s", or "0s" if its documentation says never'
+            f"it has a lookup, but {profile.name} has no lookup_lag. Say there how long a lookup "
+            'may miss a new effect: lookup_lag="10s", or "0s" if its documentation says never'
         )
     if safety is RetrySafety.AT_MOST_ONCE and cls.safety is None and lag is not None:
         yield (
@@ -695,4 +716,4 @@ def _safety_faults(cls: type[AnyJob], profile: ProviderProfile) -> Iterator[str]
             'safety = "at_most_once": then an operator decides after each lost response'
         )
     if safety is RetrySafety.NATURAL and has_lookup:
-        yield "a natural effect is repeated, so its lookup is never used. Remove one of them"
+        yield "its safety is natural, so its lookup is never used. Remove one of the two"
