@@ -29,7 +29,7 @@ from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.outcomes import awaits_resolution, is_failed, is_finished
 from tests.support.provider_fault import ProviderFault
 from tests.support.stripe_account import StripeAccount
-from tests.unit.errand_contract import make_errand
+from tests.unit.errand_job import make_errand
 from tests.unit.samples import NOW, make_job
 
 KEY = JobKey("payment.charge:order_18452")

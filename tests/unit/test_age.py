@@ -30,8 +30,8 @@ from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.outcomes import is_finished, is_held, is_retried
 from tests.support.provider_fault import ProviderFault
 from tests.unit.decision_grid import decide_any
-from tests.unit.errand_contract import KEY as ERRAND
-from tests.unit.errand_contract import MESSAGE, errand_type
+from tests.unit.errand_job import KEY as ERRAND
+from tests.unit.errand_job import MESSAGE, errand_type
 from tests.unit.samples import KEY, NOW, TERMS, make_job
 
 DAY = timedelta(days=1)

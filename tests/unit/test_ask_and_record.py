@@ -25,7 +25,7 @@ from oncely.gates.table import GateTable
 from oncely.operate.own_tables import GATES
 from tests.support.fakes import FakeClock
 from tests.support.stored_rows import InspectableStore
-from tests.unit.errand_contract import PROCEED, make_errand
+from tests.unit.errand_job import PROCEED, make_errand
 from tests.unit.samples import NOW, make_job
 
 ORDER = {"order_id": "7"}

@@ -12,7 +12,7 @@ from oncely.core.effect_outcomes import BusinessWrite, EffectOutcome, LookupOutc
 from oncely.core.ended_jobs import DataOwner
 from oncely.core.job_type import Call
 from oncely.providers.stripe.plugin import STRIPE
-from tests.unit.errand_contract import Errand
+from tests.unit.errand_job import Errand
 from tests.unit.samples import PROFILE
 
 BLIND = replace(PROFILE, lookup_lag=None)

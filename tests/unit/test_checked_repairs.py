@@ -40,8 +40,8 @@ from tests.support.repairs import (
     world_with_review_job,
 )
 from tests.support.stripe_account import StripeIntent
-from tests.unit.errand_contract import KEY as ERRAND
-from tests.unit.errand_contract import MESSAGE, errand_type
+from tests.unit.errand_job import KEY as ERRAND
+from tests.unit.errand_job import MESSAGE, errand_type
 from tests.unit.samples import make_job
 
 RECEIPT = JobKey("receipt.send:order_18452")

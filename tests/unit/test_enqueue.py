@@ -20,7 +20,7 @@ from tests.support.crash_points import CrashingPort, CrashPlan, SimulatedCrashEr
 from tests.support.fakes import FakeClock, FakeMessageSender
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.stored_rows import InspectableStore
-from tests.unit.report_contract import ReportBuild, report_message
+from tests.unit.report_job import ReportBuild, report_message
 from tests.unit.samples import KEY, make_claim
 
 

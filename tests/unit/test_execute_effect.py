@@ -30,7 +30,7 @@ from oncely.operate.own_tables import GATES
 from tests.support.crash_points import InterruptingPort
 from tests.support.fakes import FakeClock
 from tests.support.stored_rows import InspectableStore
-from tests.unit.errand_contract import FACTS, Errand, make_errand, raising_step
+from tests.unit.errand_job import FACTS, Errand, make_errand, raising_step
 from tests.unit.samples import NOW, PROFILE, TICK, make_job
 
 NO_KEY = NotConfiguredError("there is no API key")

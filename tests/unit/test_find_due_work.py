@@ -26,7 +26,7 @@ from oncely.reconcile.find_due_work import (
 )
 from tests.support.fakes import START
 from tests.support.in_memory_stack import SETTINGS, InMemoryStack
-from tests.unit.report_contract import ReportBuild, report_message
+from tests.unit.report_job import ReportBuild, report_message
 from tests.unit.samples import make_job
 
 KEY = "payment.charge:order_18452"

@@ -11,7 +11,7 @@ from oncely.core.job_type import Call
 from oncely.core.keys import IdempotencyKey, JobKey, idempotency_key, job_key
 from oncely.core.lifecycle import Status
 from tests.support.in_memory_stack import InMemoryStack
-from tests.unit.errand_contract import FACTS, MESSAGE, errand_type, make_errand
+from tests.unit.errand_job import FACTS, MESSAGE, errand_type, make_errand
 from tests.unit.samples import KEY, PROFILE, make_job
 
 LONGEST = JobKey("payment.charge:" + "x" * 185)

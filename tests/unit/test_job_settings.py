@@ -12,7 +12,7 @@ from oncely.cli.stack_environment import stack_environment
 from oncely.contracts.job import AnyJob
 from oncely.contracts.settings import Settings
 from tests.support.cli import FakeStackConnection
-from tests.unit.report_contract import ReportBuild
+from tests.unit.report_job import ReportBuild
 from tests.unit.samples import NOW
 
 WORKER: Final = {

@@ -21,7 +21,7 @@ from oncely.core.job_type import (
 )
 from oncely.core.keys import fingerprint
 from oncely.core.table_guard import TableOpen
-from tests.unit.errand_contract import FACTS, PROCEED, Errand, make_errand, raising_step
+from tests.unit.errand_job import FACTS, PROCEED, Errand, make_errand, raising_step
 from tests.unit.samples import make_job
 
 TABLE = TableOpen(deployment=None)

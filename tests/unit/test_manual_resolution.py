@@ -31,8 +31,8 @@ from tests.support.outcomes import is_failed, is_finished
 from tests.support.provider_fault import ProviderFault
 from tests.support.repairs import KEY, is_unchanged, repair_job, world_with_review_job
 from tests.support.stripe_account import StripeIntent
-from tests.unit.errand_contract import FACTS, MESSAGE, PROCEED, errand_type
-from tests.unit.errand_contract import KEY as ERRAND
+from tests.unit.errand_job import FACTS, MESSAGE, PROCEED, errand_type
+from tests.unit.errand_job import KEY as ERRAND
 from tests.unit.samples import make_job
 
 

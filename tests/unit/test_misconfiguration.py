@@ -16,8 +16,8 @@ from oncely.run.process_batch import Ack, action_for
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.outcomes import awaits_resolution, is_duplicate, is_finished, is_retried
 from tests.support.scheduled_charge import ScheduledCharge
-from tests.unit.errand_contract import FACTS, MESSAGE, Step, errand_type, raising_step
-from tests.unit.errand_contract import KEY as ERRAND
+from tests.unit.errand_job import FACTS, MESSAGE, Step, errand_type, raising_step
+from tests.unit.errand_job import KEY as ERRAND
 
 KEY = "payment.charge:order_18452"
 REASON = "the secret 'stripe' is empty: store the API key in it"

@@ -21,7 +21,7 @@ from oncely.core.job_row import JobRow
 from oncely.core.lifecycle import Event, Status
 from oncely.core.profiles import RetrySafety
 from tests.unit.decision_grid import decide_any
-from tests.unit.errand_contract import errand_type
+from tests.unit.errand_job import errand_type
 from tests.unit.samples import NOW, TERMS, TICK, make_entry, make_job
 
 STARTED = make_job()

@@ -22,7 +22,7 @@ from tests.support.crash_points import (
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 from tests.support.outcomes import is_finished
 from tests.support.provider_fault import ProviderFault
-from tests.unit.report_contract import ReportBuild, report_message
+from tests.unit.report_job import ReportBuild, report_message
 from tests.unit.samples import make_job
 
 KEY = "payment.charge:order_18452"

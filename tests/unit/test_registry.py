@@ -12,8 +12,8 @@ from oncely.core.errors import InvalidMessageError, InvariantError
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.jobs.sync_contact import SyncContact
 from tests.support.in_memory_stack import charge_message
-from tests.unit.errand_contract import Errand
-from tests.unit.report_contract import ReportBuild, report_message
+from tests.unit.errand_job import Errand
+from tests.unit.report_job import ReportBuild, report_message
 
 REGISTRY = JobRegistry([PaymentCharge])
 

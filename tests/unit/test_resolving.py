@@ -15,7 +15,7 @@ from oncely.core.profiles import RetrySafety
 from oncely.reconcile.reconciler import ROW_MISSING, Resolution
 from tests.support.crash_points import InterruptingPort
 from tests.support.in_memory_stack import InMemoryStack
-from tests.unit.errand_contract import KEY, MESSAGE, errand_type, raising_step
+from tests.unit.errand_job import KEY, MESSAGE, errand_type, raising_step
 from tests.unit.samples import NOW, make_job
 
 BODY = MESSAGE

@@ -22,7 +22,7 @@ from tests.support.fakes import FakeMessageSender
 from tests.support.in_memory_stack import InMemoryStack
 from tests.support.outcomes import is_conflict, is_continued, is_retried
 from tests.support.stored_rows import InspectableStore
-from tests.unit.errand_contract import KEY, MESSAGE, errand_type, raising_step
+from tests.unit.errand_job import KEY, MESSAGE, errand_type, raising_step
 from tests.unit.samples import NOW, TERMS, make_job
 
 BODY = MESSAGE

@@ -15,7 +15,7 @@ from oncely.jobs.sync_push import SyncPush
 from oncely.providers.hubspot.plugin import HubSpotSettings
 from oncely.providers.ses.plugin import SesSettings
 from oncely.providers.stripe.plugin import StripeSettings
-from tests.unit.report_contract import ReportBuild
+from tests.unit.report_job import ReportBuild
 
 CONTRACTS = (PaymentCharge, ReceiptSend, ReportBuild)
 PAYMENTS = {

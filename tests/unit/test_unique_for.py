@@ -16,7 +16,7 @@ from oncely.enqueue.enqueuer import EnqueueResult
 from tests.support.fakes import FakeClock, FakeMessageSender
 from tests.support.in_memory_stack import InMemoryStack
 from tests.support.stored_rows import InspectableStore
-from tests.unit.report_contract import ReportBuild, report_message
+from tests.unit.report_job import ReportBuild, report_message
 from tests.unit.samples import make_claim
 
 HOUR = timedelta(hours=1)

@@ -1,4 +1,4 @@
-"""What a contract does by default."""
+"""What a job type does by default."""
 
 from datetime import timedelta
 
@@ -12,7 +12,7 @@ from oncely.jobs.payment_charge import PaymentCharge
 from oncely.jobs.payment_refund import PaymentRefund
 from oncely.jobs.receipt_send import ReceiptSend
 from tests.support.scheduled_charge import ScheduledCharge
-from tests.unit.errand_contract import FACTS, KEY, Errand, make_errand
+from tests.unit.errand_job import FACTS, KEY, Errand, make_errand
 from tests.unit.samples import NOW, make_job
 
 EXTRA = BusinessWrite(table="errands", key={"id": "7"}, set={"page": 3})
@@ -20,7 +20,7 @@ BY_SUCCESS = BusinessWrite(table="errands", key={"id": "7"}, set={"run": True})
 BY_FAILURE = BusinessWrite(table="errands", key={"id": "7"}, set={"run": False})
 
 
-def test_minimal_contract_has_no_follow_ups_and_key_as_window() -> None:
+def test_smallest_job_has_no_follow_ups_and_key_as_window() -> None:
     plain = make_errand()
 
     assert plain.follow_ups(make_job()) == ()
