@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from oncely.core.effect_outcomes import Ambiguous, NotSent, Succeeded
-from oncely.plugins.http_client import HttpClient
+from oncely.plugins.http_client import MAX_BODY_BYTES, HttpClient
 from oncely.plugins.http_provider import HttpProvider, HttpSettings
 from oncely.plugins.provider import ProviderAccess
 from tests.integration.test_request_deadline import HEAD, TricklingServer
@@ -75,6 +75,16 @@ def test_trickling_response_ends_at_the_deadline(at_once: bytes) -> None:
     assert isinstance(client_of(trickling.url).perform("POST", "/vouchers"), Ambiguous)
     assert time.monotonic() - began < TIMEOUT * 3
     trickling.close()
+
+
+def test_body_is_read_only_to_its_bound() -> None:
+    head = HEAD.replace(b"4000", b"400000000")
+    endless = TricklingServer(head + b" " * 2 * MAX_BODY_BYTES, b" ")
+    began = time.monotonic()
+
+    assert isinstance(client_of(endless.url).perform("POST", "/vouchers"), Ambiguous)
+    assert time.monotonic() - began < TIMEOUT
+    endless.close()
 
 
 def test_refused_connection_unknown_host_and_untrusted_certificate_sent_nothing(

@@ -213,7 +213,8 @@ def test_reference_is_where_the_author_says() -> None:
 
 def test_result_keeps_only_named_fields() -> None:
     body = {**EFFECT, "status": "ok", "owner": {"name": "Ada"}, "note": "x" * 501, "url": "a\nb"}
-    names = ("status", "amount", "owner", "note", "url", "missing")
+    body["rate"] = float("inf")
+    names = ("status", "amount", "owner", "note", "url", "rate", "missing")
 
     outcomes = RespondingApi(body=body).post(), RespondingApi(body=body).post(result=names)
 
