@@ -162,76 +162,22 @@ def _raise_invalid_message(reason: str) -> NoReturn:
     raise InvalidMessageError("".join(c if c.isprintable() else ascii(c)[1:-1] for c in reason))
 
 
-def _validate_contracts(contracts: Iterable[type[AnyContract]]) -> list[type[AnyContract]]:
-    # Report a contract author's mistake at import, not at the first message.
-    checked: dict[str, type[AnyContract]] = {}
+def _validate_jobs(jobs: Iterable[type[AnyJob]]) -> list[type[AnyJob]]:
+    """Report what one class cannot know: job types and plug-ins that share a name."""
+    checked: dict[str, type[AnyJob]] = {}
     plugins: dict[str, AnyProvider] = {}
-    for contract in contracts:
-        name = contract.job_type
-        fault = None
-        if not is_job_type(name):
-            fault = f"job_type {name!r} must have the form 'payment.charge'"
-        elif name in checked:
-            fault = f"{name} is registered twice"
-        elif get_args(contract.message.model_fields["job"].annotation) != (name,):
-            fault = f"the field job of its message must be Literal[{name!r}]"
-        else:
-            faults = (
-                _personal_data_fault(contract),
-                _schedule_fault(contract),
-                *map(_profile_fault, contract.all_policies()),
-                *(_provider_fault(one, plugins) for one in contract.resources.providers),
-            )
-            fault = next(filter(None, faults), None)
-        if fault is not None:
-            raise InvariantError(f"contract {contract.__name__}: {fault}")
-        checked[name] = contract
+    for one in jobs:
+        if one.job_type in checked:
+            raise InvariantError(f"job {one.__name__}: {one.job_type} is registered twice")
+        checked[one.job_type] = one
+        for plugin in one.all_providers():
+            if (other := plugins.setdefault(plugin.name, plugin)) is not plugin:
+                # It would get the client and the API key of the other one.
+                raise InvariantError(
+                    f"job {one.__name__}: {type(plugin).__name__} has the name {plugin.name!r}, as "
+                    f"another {type(other).__name__} does: give each provider its own name"
+                )
     return list(checked.values())
-
-
-# Field names that almost always hold personal data.
-_PERSONAL_NAMES: Final = frozenset(
-    {"address", "customer_id", "email", "first_name", "full_name", "last_name", "phone"}
-)
-
-
-def _personal_data_fault(contract: type[AnyContract]) -> str | None:
-    """Why `oncely erase` could not find personal data in the rows of a contract."""
-    names, declared = set(contract.message.model_fields), set(contract.personal_fields)
-    if unknown := declared - names:
-        return f"personal_fields lists {', '.join(sorted(unknown))}, which its message lacks"
-    if missing := (names & _PERSONAL_NAMES) - declared:
-        return f"name {', '.join(sorted(missing))} of its message in personal_fields"
-    if declared and contract.owner is None:
-        return "its rows hold personal data: set `owner` to say whose, such as DataOwner.CUSTOMER"
-    return None
-
-
-def _schedule_fault(contract: type[AnyContract]) -> str | None:
-    """Why its `schedule_limit` cannot be added to a time."""
-    if timedelta(0) <= contract.effective_schedule_limit() <= MAX_SCHEDULE_LIMIT:
-        return None
-    return f"schedule_limit must be between 0 and {MAX_SCHEDULE_LIMIT.days} days"
-
-
-def _provider_fault(plugin: AnyProvider, known: dict[str, AnyProvider]) -> str | None:
-    """Why a plug-in would get the client and API key of another one with the same name."""
-    other = known.setdefault(plugin.name, plugin)
-    if other is plugin:
-        return None
-    return (
-        f"{type(plugin).__name__} has the name {plugin.name!r}, as another {type(other).__name__} "
-        "does: give each provider its own name"
-    )
-
-
-def _profile_fault(policy: RetryPolicy) -> str | None:
-    profile = policy.profile
-    if policy.safety is RetrySafety.KEYED and profile.key_ttl is None:
-        return f"a keyed effect needs a key_ttl in the {profile.name} profile"
-    if policy.safety is RetrySafety.LOOKUP and profile.lookup_lag is None:
-        return f"a lookup effect needs a lookup_lag in the {profile.name} profile"
-    return None
 
 
 # DynamoDB's limits for one number and for one attribute.

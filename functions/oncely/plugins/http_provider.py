@@ -5,9 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
-
-from pydantic import Field
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from oncely.core.effect_outcomes import (
     Ambiguous,
@@ -94,7 +92,7 @@ class Answers:
 class HttpSettings(ProviderSettings):
     """The address in a stage: `vouchers_api_base` under `[provider_settings]` in its file."""
 
-    api_base: Annotated[str, Field(pattern=r"^https?://[^\s?#@]+$")] | None = None
+    api_base: str | None = None
 
 
 class HttpProvider(Provider["HttpClient", HttpSettings]):
@@ -130,6 +128,7 @@ class HttpProvider(Provider["HttpClient", HttpSettings]):
         self.name, self.base_url, self.auth, self.headers = name, base_url, auth, headers
         self.idempotency_header, self.has_api_key = idempotency_header, auth is not None
         self.reference, self.absent_body = reference, absent_body
+        self.local_path = f"/{name}"
         self.result = (result,) if isinstance(result, str) else result
         try:
             self._check_texts()
