@@ -604,7 +604,7 @@ def _class_faults(cls: type[AnyJob]) -> Iterator[str]:
 
 def _spelling_faults(cls: type[AnyJob]) -> Iterator[str]:
     """Yield each name that means nothing to a job, so that what it says would have no effect."""
-    known = {*vars(cls).get("__annotations__", {}), *dir(cls.__mro__[1]), *_declarations()}
+    known = {*vars(cls).get("__annotations__", {}), *_declarations(cls.__mro__[1])}
     of_authors = sorted(one for one in _declarations() if not one.startswith(("_", "model_")))
     for name, value in vars(cls).items():
         if name.startswith("_") or name in known:
@@ -629,11 +629,11 @@ def _name_faults(cls: type[AnyJob]) -> Iterator[str]:
         yield f"its job_type is {cls.job_type!r}. Write it like payment.charge"
 
 
-def _declarations() -> set[str]:
-    """The names that mean something to every job."""
+def _declarations(cls: type = Job) -> set[str]:
+    """The names that mean something to every job, or to those of a base class."""
     return {
         name
-        for one in Job.__mro__
+        for one in cls.__mro__
         for name in (*vars(one), *vars(one).get("__annotations__", {}))
         if name not in _MESSAGE_FIELDS
     }

@@ -52,9 +52,9 @@ class JobRegistry:
             job = contract_type.model_validate_json(body)
         except ValidationError as error:
             faults.extend(_describe_errors(error))
+            _raise_faults(contract_type.job_type, faults)
         if faults:
-            reason = f"not a valid {contract_type.job_type} message: {'; '.join(faults)}"
-            _raise_invalid_message(reason[:500])
+            _raise_faults(contract_type.job_type, faults)
         return job
 
     def connected(self, tools: Tools) -> Callable[[str], AnyJob]:
@@ -136,6 +136,10 @@ def _parse_object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     if len(members) != len(pairs):  # parsers differ in which of the two values they use
         raise ValueError("an object has a duplicate name")
     return members
+
+
+def _raise_faults(job_type: str, faults: Iterable[str]) -> NoReturn:
+    _raise_invalid_message(f"not a valid {job_type} message: {'; '.join(faults)}"[:500])
 
 
 def _describe_errors(error: ValidationError) -> Iterator[str]:
