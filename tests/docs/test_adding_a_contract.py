@@ -21,7 +21,7 @@ _MAKE_DOCS: Final = ("oncely.cli.render_docs",)
 _CHECKING_TESTS: Final = (
     "tests/infra/test_guardrails.py",
     *("tests/unit/test_command_contracts.py", "tests/unit/test_command_doctor.py"),
-    *("tests/unit/test_command_send.py", "tests/unit/test_contract_description.py"),
+    *("tests/unit/test_command_send.py", "tests/unit/test_job_description.py"),
     *("tests/unit/test_generated_docs.py", "tests/unit/test_registry.py"),
     "tests/unit/test_workload.py",
 )

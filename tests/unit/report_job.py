@@ -1,5 +1,7 @@
 """A job type of the tests. It may run again, so its key is a token of the producer."""
 
+from typing import ClassVar
+
 from oncely.contracts.job import Job
 from oncely.core.effect_outcomes import Succeeded
 from oncely.core.job_type import Call, PrecheckResult, Proceed
@@ -13,7 +15,7 @@ class ReportBuild(Job):
     queue = "reports"
     profile = PROFILE
     safety = "natural"
-    sends_to = ("mail",)
+    sends_to: ClassVar[tuple[str, ...]] = ("mail",)
 
     list_id: str
     token: str

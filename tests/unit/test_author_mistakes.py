@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import timedelta
+from types import new_class
 from typing import Any
 
 import pytest
@@ -45,9 +46,13 @@ VALID: dict[str, object] = {
 }
 
 
-def declare(name: str = "VoucherIssue", without: Iterable[str] = (), **more: object) -> type[Any]:
+def declare(
+    name: str = "VoucherIssue", without: Iterable[str] = (), **more: object
+) -> type[AnyJob]:
     """A valid job class, with one mistake."""
-    return type(Job)(name, (Job,), {k: v for k, v in {**VALID, **more}.items() if k not in without})
+    members = {one: value for one, value in {**VALID, **more}.items() if one not in without}
+    made: type[AnyJob] = new_class(name, (Job,), {}, lambda names: names.update(members))
+    return made
 
 
 def fields(**types: object) -> dict[str, object]:
