@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from oncely.core.effect_outcomes import Succeeded as Succeeded
     from oncely.core.ended_jobs import DataOwner as DataOwner
     from oncely.core.errors import GateClosedError as GateClosedError
+    from oncely.core.errors import InvalidInputError as InvalidInputError
     from oncely.core.errors import InvalidMessageError as InvalidMessageError
     from oncely.core.errors import InvalidMoneyError as InvalidMoneyError
     from oncely.core.errors import NotConfiguredError as NotConfiguredError
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
     from oncely.core.text import parse_time as parse_time
     from oncely.enqueue.enqueuer import Enqueuer as Enqueuer
     from oncely.enqueue.enqueuer import EnqueueResult as EnqueueResult
+    from oncely.enqueue.enqueuer import JobPending as JobPending
     from oncely.enqueue.enqueuer import JobState as JobState
     from oncely.handlers.process_queue import worker as worker
     from oncely.plugins.health import Finding as Finding
@@ -93,8 +95,8 @@ _PUBLIC_NAMES: Final = {
     ),
     "oncely.core.ended_jobs": "DataOwner",
     "oncely.core.errors": (
-        "GateClosedError InvalidMessageError InvalidMoneyError NotConfiguredError OncelyError "
-        "UnavailableError"
+        "GateClosedError InvalidInputError InvalidMessageError InvalidMoneyError "
+        "NotConfiguredError OncelyError UnavailableError"
     ),
     "oncely.core.job_row": "JobRow",
     "oncely.core.job_type": ("AlreadyResolved Call Mismatch NotThereYet PrecheckResult Proceed"),
@@ -106,6 +108,7 @@ _PUBLIC_NAMES: Final = {
     "oncely.core.text": "format_time parse_time",
     "oncely.enqueue.enqueuer": "EnqueueResult Enqueuer JobState",
     "oncely.plugins.http_provider": "HttpProvider",
+    "oncely.enqueue.enqueuer": "EnqueueResult Enqueuer JobPending JobState",
     "oncely.plugins.provider": (
         "ApiKeyCheck IamGrant Provider ProviderAccess ProviderSettings RequestGate"
     ),

@@ -16,6 +16,7 @@ from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Status
 from oncely.enqueue.enqueuer import Enqueuer, EnqueueResult
 from oncely.jobs.payment_charge import PaymentCharge
+from oncely.jobs.receipt_send import ReceiptSend
 from tests.support.crash_points import CrashingPort, CrashPlan, SimulatedCrashError
 from tests.support.fakes import FakeClock, FakeMessageSender
 from tests.support.in_memory_stack import InMemoryStack, charge_message
@@ -62,6 +63,42 @@ def test_new_job_has_ready_row_and_message(producer: Producer) -> None:
     assert (row.status, row.due_at) == (Status.READY, producer.clock.now() + MESSAGE_GRACE)
     assert producer.sent == [row.message] == [charge_message(amount=1250)]
     assert producer.queues == ["payments"]
+
+
+def test_job_is_enqueued_as_its_message(producer: Producer) -> None:
+    job, message = PaymentCharge(order_id="18452", amount=1250), charge_message(amount=1250)
+    other = ReportBuild(list_id="7", token="a")
+    enqueuer = producer.enqueuer()
+    enqueuer.check([job, message])
+
+    enqueuer.enqueue(job)
+    enqueuer.enqueue_many([other])
+
+    assert producer.sent == [message, report_message("a")]
+    assert producer.store.jobs[KEY].message == message
+    assert enqueuer.compare(job) == enqueuer.compare(message) == enqueuer.enqueue(message)
+
+
+def test_job_is_scheduled_by_argument_or_by_its_field(producer: Producer) -> None:
+    later = producer.clock.now() + timedelta(days=1)
+    enqueuer = producer.enqueuer()
+    for result in (
+        enqueuer.enqueue(ReportBuild(list_id="7", token="a"), run_at=later),
+        enqueuer.enqueue(ReportBuild(list_id="7", token="b", run_at=later)),
+    ):
+        assert (result.created, result.sent, result.run_at) == (True, False, later)
+
+
+def test_unknown_job_is_the_same_error_as_its_message(producer: Producer) -> None:
+    jobs = (ReceiptSend(order_id="18452"), {"job": "receipt.send", "v": 1, "order_id": "18452"})
+    errors = []
+    for job in jobs:
+        with pytest.raises(InvalidMessageError) as caught:
+            producer.enqueuer().enqueue(job)
+        errors.append(str(caught.value))
+    assert set(errors) == {
+        "unknown job type 'receipt.send'; known job types: payment.charge, report.build"
+    }
 
 
 def test_row_is_due_for_resend_when_producer_dies_before_send(producer: Producer) -> None:

@@ -269,7 +269,7 @@ def test_enqueue_over_forged_row_sends_message(world: InMemoryStack, status: Sta
     result = world.enqueuer().enqueue(charge_message())
 
     assert (result.status, result.result, result.sent) == (Status.READY, None, True)
-    assert world.enqueuer().get(KEY) is None
+    assert world.enqueuer().status(KEY) is None
     assert is_finished(world.run(world.outbox.sent.pop()))
 
 

@@ -40,15 +40,15 @@ def wait(
     return producer.wait(KEY, timedelta(seconds=seconds)), slept
 
 
-def test_get_returns_status_and_result(world: InMemoryStack) -> None:
+def test_status_has_result_of_ended_job(world: InMemoryStack) -> None:
     producer = world.enqueuer()
-    assert producer.get(KEY) is None
+    assert producer.status(KEY) is None
 
     producer.enqueue(charge_message())
-    assert producer.get(KEY) == JobState(job_key=KEY, status=Status.READY)
+    assert producer.status(KEY) == JobState(job_key=KEY, status=Status.READY)
 
     world.run(charge_message())
-    done = producer.get(KEY)
+    done = producer.status(KEY)
     assert done is not None
     assert (done.status, done.ended) == (Status.FINISHED, True)
     assert done.result is not None
@@ -71,7 +71,7 @@ def test_open_job_has_no_result_yet() -> None:
     world = world_with_unknown_job()
     job = world.job(KEY)
     world.store.jobs[KEY] = replace(job, result={"code": "card_declined"})
-    state = world.enqueuer().get(KEY)
+    state = world.enqueuer().status(KEY)
     assert state == JobState(job_key=KEY, status=Status.UNKNOWN)
     assert world.enqueuer().enqueue(charge_message()).result is None
 
@@ -122,6 +122,6 @@ def test_scheduled_job_shows_its_time(world: InMemoryStack) -> None:
     world.contracts = (ScheduledCharge,)
     later: datetime = world.clock.now() + timedelta(days=1)
     world.enqueuer().enqueue(charge_message(), run_at=later)
-    state = world.enqueuer().get(KEY)
+    state = world.enqueuer().status(KEY)
     assert state is not None
     assert (state.status, state.run_at) == (Status.READY, later)

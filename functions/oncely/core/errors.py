@@ -13,7 +13,8 @@ OncelyError
 └── InvariantError            a bug: stop
     └── IllegalTransitionError
 
-What a *provider* answers is never an exception; see effect_outcomes.py.
+What a *provider* answers is never an exception; see effect_outcomes.py. For a producer's `run`,
+only InvalidInputError proves that no job was started. It raises JobPending for all others.
 """
 
 

@@ -1,21 +1,21 @@
 """Enqueues jobs: writes the row, then sends the message, so that a crash loses nothing."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, TypeAlias
 
 from oncely.aws.sqs import MessageSender
-from oncely.contracts.job import AnyJob
+from oncely.contracts.job import AnyJob, Job
 from oncely.contracts.message import encode_message
 from oncely.contracts.registry import JobRegistry
 from oncely.core.decide import MESSAGE_GRACE
 from oncely.core.due import is_due_too_late, will_start
 from oncely.core.effect_outcomes import Json
 from oncely.core.ended_jobs import holds_only_proof
-from oncely.core.errors import NotConfiguredError, UnavailableError
+from oncely.core.errors import NotConfiguredError, OncelyError, UnavailableError
 from oncely.core.inserter import JobInserter, UniqueWindow, WindowTaken
 from oncely.core.job_row import JobRow, known_values
 from oncely.core.keys import JobKey
@@ -33,6 +33,7 @@ from oncely.core.store import (
 from oncely.core.text import single_line
 
 _ACTOR: Final = "producer"
+_REASON: Final = "enqueued"
 _WRITE_CONCURRENCY: Final = 8
 # The holder of a window rarely changes between the read and the next try.
 _MAX_CAS_RETRIES: Final = 3
@@ -48,20 +49,11 @@ _FORGED: Final = (
     "message replaces the row"
 )
 
+_NEXT: Final = "Read its status later. Enqueuing it again is safe, under the same key"
+
+# What a producer passes: a job, or its message as a mapping.
+JobOrMessage: TypeAlias = AnyJob | Mapping[str, object]
 _Senders: TypeAlias = Mapping[str, MessageSender]
-
-
-@dataclass(frozen=True, kw_only=True)
-class EnqueueResult:
-    """The job of a message: a new one, or the one that existed."""
-
-    job_key: JobKey
-    status: Status
-    created: bool
-    sent: bool = False  # if False for a new job, its row sends the message when due
-    run_at: datetime | None = None  # when it may run, if the row has a time that is honored
-    result: JobResult | None = None  # of the first run, if the job has ended
-    conflict: str | None = None  # how the message differs from the existing job
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +63,7 @@ class JobState:
     job_key: JobKey
     status: Status
     result: JobResult | None = None  # of the first run, if the job has ended
-    run_at: datetime | None = None
+    run_at: datetime | None = None  # when it may run, if the row has a time that is honored
 
     @property
     def ended(self) -> bool:
@@ -82,6 +74,30 @@ class JobState:
     def settled(self) -> bool:
         """Whether waiting is pointless: it has ended, or an operator decides."""
         return self.status not in UNRESOLVED
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnqueueResult(JobState):
+    """The job of a message: a new one, or the one that existed."""
+
+    created: bool
+    sent: bool = False  # if False for a new job, its row sends the message when due
+    conflict: str | None = None  # how the message differs from the existing job
+
+
+class JobPending(OncelyError):  # noqa: N818  # the job may run, so it is no error
+    """The outcome of a job that `run` enqueued, or may have enqueued, is not known yet.
+
+    Never treat the job as failed.
+    """
+
+    def __init__(
+        self, reason: str, *, job_key: JobKey, state: JobState | None, conflict: str | None = None
+    ) -> None:
+        super().__init__(reason)
+        self.job_key = job_key
+        self.state = state  # the last known one; None if it is not known whether there is a row
+        self.conflict = conflict  # how the message differs from the existing job
 
 
 @dataclass(frozen=True)
@@ -161,40 +177,62 @@ class Enqueuer:
     new_token: Callable[[], str]
     sleep: Callable[[float], None] = time.sleep
 
-    def get(self, key: str) -> JobState | None:
-        """Return the status and the result of a job. Returns None if it has no row of ours."""
-        row = self.store.get(JobKey(key))
-        if row is None or row.is_forged:
-            return None
-        return JobState(
-            job_key=row.job_key,
-            status=row.status,
-            result=row.result if row.ended else None,
-            run_at=self._honored_run_at(row),
-        )
+    def status(self, job: JobOrMessage | str) -> JobState | None:
+        """Return the status and the result of a job, which is given itself or by its key.
 
-    def wait(self, key: str, timeout: timedelta) -> JobState | None:
+        Returns None if it has no row of ours.
+        """
+        row = self._read(self._key(job))
+        return None if row is None else self._state(row)
+
+    def wait(self, job: JobOrMessage | str, timeout: timedelta) -> JobState | None:
         """Wait until a job has ended or needs review. Returns its last state after the timeout.
 
         Reads the row with growing delays of 0.2 to 5 seconds, so it costs some reads.
         """
-        ends, delay = self.clock.now() + timeout, _FIRST_DELAY
-        while True:
-            state = self.get(key)
-            left = ends - self.clock.now()
-            if (state is not None and state.settled) or left <= timedelta(0):
-                return state
-            self.sleep(min(delay, left).total_seconds())
-            delay = min(delay * 2, _MAX_DELAY)
+        state = None
+        for row in self._poll(self._key(job), timeout):
+            state = self._state(row)
+        return state
+
+    def run(self, job: JobOrMessage, timeout: timedelta) -> JobState:
+        """Enqueue a job, wait until it has ended or needs review, and return its state.
+
+        Raises InvalidInputError if the message is invalid: nothing was written or sent. After
+        anything else the job may run, so it raises JobPending.
+        """
+        (parsed,) = self._parse([job])
+        key = parsed.job_key()
+        state: JobState | None = None
+        conflict: str | None = None
+        try:
+            state = found = self._enqueue(parsed)
+            conflict = found.conflict
+            for row in self._poll(key, timeout):
+                state = self._state(row)
+                now = self.clock.now()
+                if conflict := _PendingEnqueue(parsed, row, created=False, now=now).conflict:
+                    break
+        except Exception as error:
+            # Whatever it is: the row may be written, and a worker may have claimed it.
+            reason = f"{key} may be running: {error}. {_NEXT}"
+            raise JobPending(reason, job_key=key, state=state) from error
+        if conflict:
+            reason = f"{key} exists with other values: {conflict}. Correct the message"
+            raise JobPending(reason, job_key=key, state=state, conflict=conflict)
+        if not state.settled:
+            reason = f"{key} is {state.status} after {timeout.total_seconds():g} seconds. {_NEXT}"
+            raise JobPending(reason, job_key=key, state=state)
+        return state
 
     def enqueue(
         self,
-        message: Mapping[str, object],
+        job: JobOrMessage,
         *,
         run_at: datetime | None = None,
         unique_for: timedelta | None = None,
         actor: str = _ACTOR,
-        reason: str = "enqueued",
+        reason: str = _REASON,
     ) -> EnqueueResult:
         """Enqueue one job. For a duplicate, returns the existing job's key, status and result.
 
@@ -202,33 +240,33 @@ class Enqueuer:
         (`schedule_limit`). An existing job keeps its time, which the result shows.
         """
         if run_at is not None:
-            message = {**message, "run_at": run_at.isoformat()}
-        parsed, senders = self._parse([message])
-        pending = [self._write(one, unique_for, actor, reason) for one in parsed]
-        return self._send(pending, senders)[0]
+            job = {**_message(job), "run_at": run_at.isoformat()}
+        (parsed,) = self._parse([job])
+        return self._enqueue(parsed, unique_for, actor, reason)
 
     def enqueue_many(
         self,
-        messages: Iterable[Mapping[str, object]],
+        jobs: Iterable[JobOrMessage],
         *,
         unique_for: timedelta | None = None,
         actor: str = _ACTOR,
-        reason: str = "enqueued",
+        reason: str = _REASON,
     ) -> list[EnqueueResult]:
         """Enqueue many jobs, with results in the same order.
 
         An invalid message raises before anything is written.
         """
-        parsed, senders = self._parse(messages)
+        parsed = self._parse(jobs)
+        senders = self._senders(parsed)
         with ThreadPoolExecutor(max_workers=_WRITE_CONCURRENCY) as pool:
             pending = list(
                 pool.map(lambda one: self._write(one, unique_for, actor, reason), parsed)
             )
         return self._send(pending, senders)
 
-    def check(self, messages: Iterable[Mapping[str, object]]) -> None:
-        """Raise if one of these messages cannot be enqueued. Writes nothing."""
-        self._parse(messages)
+    def check(self, jobs: Iterable[JobOrMessage]) -> None:
+        """Raise if one of these jobs cannot be enqueued. Writes nothing."""
+        self._senders(self._parse(jobs))
 
     def hold(
         self,
@@ -242,34 +280,78 @@ class Enqueuer:
         For a duplicate, returns the existing row, and the same result as `enqueue`. A forged row
         is a conflict.
         """
-        (parsed,), _ = self._parse([message])
+        (parsed,) = self._parse([message])
+        self._senders([parsed])
         pending = self._write(parsed, unique_for, make_row=make_row)
         conflict = _FORGED if pending.is_forged else pending.conflict
         return replace(pending.result, conflict=conflict), pending.row
 
-    def compare(self, message: Mapping[str, object]) -> EnqueueResult | None:
+    def compare(self, job: JobOrMessage) -> EnqueueResult | None:
         """Compare a message with its job, without sending it. Returns None if there is no job."""
-        contract = self.registry.parse_mapping(message)
+        contract = self.registry.parse_mapping(_message(job))
         if (row := own_row(self.store, contract.job_key())) is None:
             return None
         now = self.clock.now()
         return _PendingEnqueue(contract, row, created=False, now=now).result
 
-    def _parse(self, messages: Iterable[Mapping[str, object]]) -> tuple[list[AnyJob], _Senders]:
-        """Parse all messages and find their queues before anything is written."""
-        parsed = [self.registry.parse_mapping(message) for message in messages]
+    def _key(self, job: JobOrMessage | str) -> JobKey:
+        if isinstance(job, str):
+            return JobKey(job)
+        return self.registry.parse_mapping(_message(job)).job_key()
+
+    def _read(self, key: JobKey) -> JobRow | None:
+        row = self.store.get(key)
+        return None if row is None or row.is_forged else row
+
+    def _state(self, row: JobRow) -> JobState:
+        return JobState(
+            job_key=row.job_key,
+            status=row.status,
+            result=row.result if row.ended else None,
+            run_at=self._honored_run_at(row),
+        )
+
+    def _poll(self, key: JobKey, timeout: timedelta) -> Iterator[JobRow]:
+        """Read the row with growing delays until the timeout, or until waiting is pointless."""
+        ends, delay = self.clock.now() + timeout, _FIRST_DELAY
+        while True:
+            if (row := self._read(key)) is not None:
+                yield row
+            left = ends - self.clock.now()
+            if (row is not None and self._state(row).settled) or left <= timedelta(0):
+                return
+            self.sleep(min(delay, left).total_seconds())
+            delay = min(delay * 2, _MAX_DELAY)
+
+    def _parse(self, jobs: Iterable[JobOrMessage]) -> list[AnyJob]:
+        """Parse all jobs before anything is written."""
+        parsed = [self.registry.parse_mapping(_message(job)) for job in jobs]
         for contract in parsed:
             contract.job_key()
             run_at_of_row(contract, self.clock.now())
+        return parsed
+
+    def _senders(self, parsed: Iterable[AnyJob]) -> _Senders:
+        """Find the queues of all jobs before anything is written."""
         queues = dict.fromkeys(contract.queue for contract in parsed)
-        return parsed, {queue: self.sender_for_queue(queue) for queue in queues}
+        return {queue: self.sender_for_queue(queue) for queue in queues}
+
+    def _enqueue(
+        self,
+        parsed: AnyJob,
+        unique_for: timedelta | None = None,
+        actor: str = _ACTOR,
+        reason: str = _REASON,
+    ) -> EnqueueResult:
+        senders = self._senders([parsed])
+        return self._send([self._write(parsed, unique_for, actor, reason)], senders)[0]
 
     def _write(
         self,
         contract: AnyJob,
         unique_for: timedelta | None,
         actor: str = _ACTOR,
-        reason: str = "enqueued",
+        reason: str = _REASON,
         make_row: Callable[[JobRow], JobRow] = lambda job: job,
     ) -> _PendingEnqueue:
         now = self.clock.now()
@@ -346,3 +428,8 @@ class Enqueuer:
             for index, sent in zip(indexes, accepted, strict=True):
                 results[index] = replace(results[index], sent=sent)
         return results
+
+
+def _message(job: JobOrMessage) -> Mapping[str, object]:
+    """The message that is parsed, whichever way it is given."""
+    return job.to_sent_dict() if isinstance(job, Job) else job
