@@ -23,7 +23,14 @@ MISSING_PYTHON_WARNING: Final = (
 )
 # Used on a developer's or an operator's machine only.
 NOT_SHIPPED: Final = (
-    *("cli", "testing", "providers/*/sandbox*", "providers/*/facts.py", "plugins/facts.py"),
+    *(
+        "cli",
+        "schemas",
+        "testing",
+        "providers/*/sandbox*",
+        "providers/*/facts.py",
+        "plugins/facts.py",
+    ),
     "operate/erase.py",
 )
 

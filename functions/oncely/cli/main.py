@@ -24,6 +24,7 @@ from oncely.cli import (
     repair,
     restore_proofs,
     scaffold,
+    schemas,
     send,
 )
 from oncely.cli.console import print_error
@@ -131,6 +132,7 @@ app.command(rich_help_panel=_OPERATE)(erase.erase)
 app.command("restore-proofs", rich_help_panel=_OPERATE)(restore_proofs.restore_proofs)
 app.command(rich_help_panel=_DEVELOP)(scaffold.init)
 app.command("new-job", rich_help_panel=_DEVELOP)(scaffold.new_job)
+app.command(rich_help_panel=_DEVELOP)(schemas.schemas)
 app.command(rich_help_panel=_DEVELOP)(lock.lock)
 for command in (local_stack.demo, local_stack.local):
     app.command(

@@ -1,4 +1,4 @@
-"""Writes the docs pages that are built from code: messages, tables, providers, the command."""
+"""Writes the docs pages that are built from code, and the schemas of the messages."""
 
 import json
 import sys
@@ -14,6 +14,7 @@ import typer.main
 
 from oncely.cli.main import app
 from oncely.cli.project import project_jobs
+from oncely.cli.schemas import TYPES_FILE, json_files, typescript_types
 from oncely.contracts.job import AnyJob, providers_of
 from oncely.contracts.registry import MAX_DEPTH, MAX_DIGITS, MAX_EXPONENT, MIN_EXPONENT
 from oncely.contracts.table_schema import KeySchema, TableSchema
@@ -23,6 +24,7 @@ from oncely.plugins.facts import Fact, ProviderFacts
 from oncely.plugins.provider import AnyProvider
 
 DOCS: Final = Path(__file__).resolve().parents[3] / "docs"
+_SCHEMAS: Final = Path("../functions/oncely/schemas")  # in the wheel
 _NONE: Final = "none"
 _NOTICE: Final = "<!-- Written by `make docs` from the code. -->"
 _COMMAND_INTRO: Final = """\
@@ -108,17 +110,15 @@ we read it and when, and what Oncely does because of it. The facts help without 
 
 
 def generated_files() -> dict[Path, str]:
-    """Return the content of every generated file."""
-    schemas = {
-        Path("schemas") / f"{contract_type.job_type}.v1.json": _json(contract_type.message_schema())
-        for contract_type in project_jobs()
-    }
+    """Return the content of every generated file, by its path from the docs."""
+    jobs = project_jobs()
+    schemas = {**json_files(jobs), TYPES_FILE: typescript_types(jobs)}
     return {
         Path("messages.md"): "\n".join(_messages()),
         Path("providers.md"): "\n".join(_providers()),
         Path("tables.md"): "\n".join(_tables()),
         Path("command.md"): _command(),
-        **schemas,
+        **{_SCHEMAS / name: text for name, text in schemas.items()},
     }
 
 
@@ -181,7 +181,7 @@ def _message(contract_type: type[AnyJob]) -> Iterator[str]:
     yield f"  --message-body '{json.dumps(contract_type.example_message())}'"
     yield from ("```", "")
     key = contract_type.model_validate(contract_type.example_message()).job_key()
-    yield f"Its job key is `{key}`. [JSON schema](schemas/{contract_type.job_type}.v1.json)"
+    yield f"Its job key is `{key}`. [JSON schema]({_SCHEMAS}/{contract_type.job_type}.v1.json)"
     yield from ("", "```", str(contract_type.describe_fields()), "```")
 
 
@@ -335,10 +335,6 @@ def _type(field: dict[str, Any]) -> str:
     bounds = [text.format(field[name]) for name, text in limits.items() if name in field]
     described = [field["description"]] if "description" in field else []
     return ", ".join([str(field.get("type", "any")), *bounds, *described])
-
-
-def _json(content: object) -> str:
-    return json.dumps(content, indent=2) + "\n"
 
 
 if __name__ == "__main__":
