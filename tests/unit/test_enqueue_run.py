@@ -199,6 +199,19 @@ def test_job_that_ran_another_message_is_no_result(shop: Shop) -> None:
     assert shop.world.job(KEY).status is Status.FINISHED
 
 
+def test_conflict_with_row_that_expires_meanwhile_is_no_result(shop: Shop) -> None:
+    shop.producer().run(CHARGE, TIMEOUT)
+
+    def expire_once_read(call: AwsCall, perform: Callable[[], object]) -> object:
+        found = perform()
+        if KEY in shop.world.store.jobs:
+            shop.world.store.expire(KEY)
+        return found
+
+    inject(shop.world, get_item=expire_once_read)
+    assert pending(shop.producer(), PaymentCharge(order_id="18452", amount=1)).conflict
+
+
 def test_status_and_wait_take_job_message_or_key() -> None:
     world = InMemoryStack(contracts=SHIPPED_JOBS)
     producer = world.enqueuer()
