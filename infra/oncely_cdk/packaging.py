@@ -23,15 +23,8 @@ MISSING_PYTHON_WARNING: Final = (
 )
 # Used on a developer's or an operator's machine only.
 NOT_SHIPPED: Final = (
-    *(
-        "cli",
-        "schemas",
-        "testing",
-        "providers/*/sandbox*",
-        "providers/*/facts.py",
-        "plugins/facts.py",
-    ),
-    "operate/erase.py",
+    *("cli", "testing", "providers/*/sandbox*", "providers/*/facts.py", "plugins/facts.py"),
+    *("operate/erase.py", "schemas"),
 )
 
 # Where Lambda unpacks a function's code, and its layers.
