@@ -106,7 +106,6 @@ _PUBLIC_NAMES: Final = {
     "oncely.core.profiles": "EndpointGroup ProviderProfile",
     "oncely.core.hints": "proved_outcome",
     "oncely.core.text": "format_time parse_time",
-    "oncely.enqueue.enqueuer": "EnqueueResult Enqueuer JobState",
     "oncely.plugins.http_provider": "HttpProvider",
     "oncely.enqueue.enqueuer": "EnqueueResult Enqueuer JobPending JobState",
     "oncely.plugins.provider": (

@@ -6,7 +6,7 @@ from typing import Any, Final
 from aws_cdk import CustomResource, Stack, Token
 from constructs import Construct
 
-from oncely.operate.own_tables import ATTENTION_INDEX, DUE_INDEX, JOBS
+from oncely.operate.own_tables import JOBS
 from oncely.operate.set_up_table import DEPLOYMENT
 from oncely_cdk import job_items
 from oncely_cdk.job_function import GrantedFunction, OncelyFunction
@@ -40,9 +40,6 @@ class FirstSetupConstruct(Construct):
         self.function.grant("dynamodb:Scan", "dynamodb:DescribeTable", resources=jobs)
         item = [job_items.IDENTITY]
         shared.grant_jobs(self.function, "GetItem", "PutItem", leading_keys=item)
-        # Whether a job type that is removed has open jobs.
-        indexes = tables.index_arns(JOBS, DUE_INDEX, ATTENTION_INDEX)
-        self.function.grant("dynamodb:Query", resources=indexes)
         stack_id = Stack.of(self).stack_id
         self.function.grant("cloudformation:DescribeStacks", resources=[stack_id])
         names = {_ARCHIVE: shared.archive.name} | {

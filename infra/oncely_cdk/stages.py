@@ -173,7 +173,7 @@ class OncelySettings(BaseModel):
     # Settings that the jobs declare (`settings` of their resources), by field.
     job_settings: Mapping[str, Annotated[str, BeforeValidator(_to_text)]] = {}
 
-    # Job types that may be removed although jobs of them are open. Those then need review.
+    # Job types that may be removed. Their jobs that are still open then need review.
     retired_job_types: Annotated[frozenset[str], Field(strict=False)] = frozenset()
 
     # Written by the first deployment. Later ones must keep it.

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from oncely.handlers import set_up_table
-from oncely.operate.set_up_table import IdentityChangedError, OpenJobsError
+from oncely.operate.set_up_table import IdentityChangedError, RemovedJobTypesError
 from tests.support.fakes import FakeIdentityTable
 from tests.support.in_memory_stack import InMemoryStack, charge_message
 
@@ -59,8 +59,8 @@ BOTH = {"JobTypes": ["payment.charge", "receipt.send"]}
 WITHOUT = {"JobTypes": ["receipt.send"]}
 
 
-def test_removed_type_with_open_jobs_fails_the_deployment(stack: CloudFormation) -> None:
-    with pytest.raises(OpenJobsError):
+def test_removed_type_fails_the_deployment(stack: CloudFormation) -> None:
+    with pytest.raises(RemovedJobTypesError):
         stack.update(was=BOTH, now=WITHOUT)
 
     ((status, reason, _),) = stack.answers

@@ -37,6 +37,7 @@ from oncely.core.profiles import ProviderProfile, RetryLimits, RetryPolicy, Retr
 from oncely.core.schedule import MAX_SCHEDULE_LIMIT, Clock
 from oncely.core.store import JobStore
 from oncely.core.text import format_duration
+from oncely.plugins.http_provider import HttpProvider
 from oncely.plugins.provider import AnyProvider, Provider
 
 F = TypeVar("F", default=None)  # the facts of a precheck; the smallest jobs have none
@@ -262,7 +263,11 @@ class Job(BaseModel, JobType[F], Generic[F]):
     def to_dict(self) -> dict[str, Json]:
         """Return the message as the row stores it: the fields that the producer set, no time."""
         fields = self.model_dump(
-            mode="json", exclude={"job", "v", "run_at"}, exclude_none=True, exclude_unset=True
+            mode="json",
+            by_alias=True,
+            exclude={"job", "v", "run_at"},
+            exclude_none=True,
+            exclude_unset=True,
         )
         return {"job": self.job, "v": self.v, **fields}
 
@@ -329,6 +334,14 @@ class Job(BaseModel, JobType[F], Generic[F]):
     def provider_name(self) -> str | None:
         name: str | None = getattr(self, "_provider_name", None)
         return name
+
+    def key_scope(self) -> str:
+        """Return the scope in which idempotency keys are unique now. A retry needs the same.
+
+        It is the address of an HTTP API: another one has not seen the key.
+        """
+        plugin = next(iter(self._chosen_providers()), None)
+        return self.tools.provider(plugin).address if isinstance(plugin, HttpProvider) else ""
 
     def http_client(self) -> Any:  # noqa: ANN401  # of its provider
         return self.tools.provider(next(iter(self._chosen_providers())))

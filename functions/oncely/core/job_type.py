@@ -9,12 +9,14 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeAlias
 
 from oncely.core.effect_outcomes import (
+    Ambiguous,
     Anomalous,
     BusinessWrite,
     EffectOutcome,
     Json,
     LookupOutcome,
     LookupUnsupported,
+    NotSent,
     Pending,
     Prepared,
     Reserved,
@@ -118,6 +120,7 @@ class Call(Generic[F]):
     tag_key: str = field(default="", repr=False)  # of the deployment
     has_time_for: Callable[[timedelta], bool] = lambda _: True
     save_progress: Callable[[Mapping[str, Json]], None] = lambda _: None  # fenced
+    _sent: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def post(self, path: str, *, json: object = None, **more: Any) -> EffectOutcome:  # noqa: ANN401  # of the client
         """Perform the effect at the HTTP API of the provider, whose answer is the outcome."""
@@ -135,6 +138,10 @@ class Call(Generic[F]):
         """Perform it with another method. A step has the same idempotency key on every attempt."""
         key = self.idempotency_key(step) if self.is_keyed else None
         outcome: EffectOutcome = self.http().perform(method, path, json=json, key=key, **more)
+        if isinstance(outcome, NotSent) and self._sent:
+            return Ambiguous(f"{outcome.reason}; an earlier request of this run was sent")
+        if not isinstance(outcome, NotSent):
+            self._sent.append(path)
         return outcome
 
     def get(self, path: str, **more: Any) -> LookupOutcome:  # noqa: ANN401  # of the client

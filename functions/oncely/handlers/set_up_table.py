@@ -14,8 +14,8 @@ from oncely.handlers.telemetry import instrumented, telemetry
 from oncely.operate.set_up_table import (
     DeploymentPlan,
     IdentityChangedError,
-    OpenJobsError,
-    refuse_open_jobs,
+    RemovedJobTypesError,
+    refuse_removed_types,
 )
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def _open_table(event: dict[str, Any]) -> str:
     app = app_from_env(os.environ)
     try:
         return _check_deployment(event, app)
-    except (IdentityChangedError, OpenJobsError):
+    except (IdentityChangedError, RemovedJobTypesError):
         # The way back is to what ran before, and a failed rollback would block the stack.
         if not is_rolling_back(AwsClients().cloudformation, event["StackId"]):
             raise
@@ -55,8 +55,7 @@ def _open_table(event: dict[str, Any]) -> str:
 def _check_deployment(event: dict[str, Any], app: App) -> str:
     now, before = event["ResourceProperties"], event.get("OldResourceProperties", {})
     kept = {*now.get("JobTypes", ()), *now.get("RetiredJobTypes", ())}
-    removed = set(before.get("JobTypes", ())) - kept
-    refuse_open_jobs(removed, due_index=app.ports.due_index, job_index=app.ports.job_index)
+    refuse_removed_types(set(before.get("JobTypes", ())) - kept)
     plan = DeploymentPlan(
         is_first=event["RequestType"] == "Create",
         names=now["Names"],

@@ -6,9 +6,6 @@ from typing import TYPE_CHECKING, Final
 
 from oncely.core.errors import OncelyError
 from oncely.core.table_guard import TableIdentity
-from oncely.operate.job_index import JobIndex
-from oncely.operate.job_lists import open_job_keys
-from oncely.reconcile.due_index import DueIndex
 
 if TYPE_CHECKING:
     from oncely.core.table_guard import DynamoTableIdentity
@@ -22,8 +19,8 @@ class IdentityChangedError(OncelyError):
     """The deployment would abandon data."""
 
 
-class OpenJobsError(OncelyError):
-    """A job type was removed while some of its jobs are open."""
+class RemovedJobTypesError(OncelyError):
+    """The deployment would remove or rename a job type."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,14 +94,16 @@ def _refuse_change(name: str, expected: str, actual: str) -> None:
         )
 
 
-def refuse_open_jobs(removed: Collection[str], *, due_index: DueIndex, job_index: JobIndex) -> None:
-    """Raise OpenJobsError if a job of these types is open: no worker would run it."""
-    if not removed:
-        return
-    for key in open_job_keys(due_index, job_index):
-        if (job_type := key.partition(":")[0]) in removed:
-            raise OpenJobsError(
-                f"{job_type} is no longer deployed, but {key} is still open. Keep the job type "
-                "until its jobs have ended, or name it in retired_job_types of the stage's file: "
-                "its open jobs then need review, and an operator closes them"
-            )
+def refuse_removed_types(removed: Collection[str]) -> None:
+    """Raise RemovedJobTypesError if the last deployment had job types that this one lacks.
+
+    A class that is renamed changes every key of its jobs, so each of them could happen again.
+    """
+    if removed:
+        names, one = ", ".join(sorted(removed)), min(removed)
+        raise RemovedJobTypesError(
+            f"{names} is no longer deployed. If its class was renamed, set job_type = {one!r} in "
+            "it: under another name every job has another key, and could happen again. To remove "
+            f"it, wait until `oncely list --type {one}` shows no open job, and name it in "
+            "retired_job_types of the stage's file; a job that is still open then needs review"
+        )

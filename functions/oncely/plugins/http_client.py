@@ -76,7 +76,7 @@ class HttpClient:
     def __init__(
         self, provider: HttpProvider, access: ProviderAccess[HttpSettings], *, base_url: str
     ) -> None:
-        self._provider, self._base_url = provider, base_url
+        self._provider, self.address = provider, base_url
         self._gate, self._network = access.gate, access.network
         self._pool = apply_deadline(PoolManager(), access.network)
         self._headers = {
@@ -166,7 +166,7 @@ class HttpClient:
         with self._gate.request() as gated, request_deadline(limit, self._network):
             response = self._pool.request(
                 method,
-                f"{self._base_url}{target}",
+                f"{self.address}{target}",
                 body=body,
                 headers={**self._headers, **content_type, **headers},
                 timeout=Timeout(connect=connect_timeout, read=limit.total_seconds()),
