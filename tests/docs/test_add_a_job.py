@@ -1,185 +1,124 @@
-"""A reader who follows docs/add-a-job.md gets a tested job without changing the engine."""
+"""A reader who follows docs/add-a-job.md gets a tested job, which can grow."""
 
-import importlib.util
-import shutil
-import subprocess
 import sys
-from datetime import datetime, timedelta
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any, Final
 
 import pytest
-import stripe
 
-from oncely.core.effect_outcomes import Ambiguous, EffectOutcome, LookupOutcome, NotFound, Succeeded
-from oncely.core.schedule import Clock
-from oncely.testing import build_scenario
+from oncely import Call, Declined, HttpProvider, JobRow, LookupOutcome, NotSent
+from oncely.contracts.job import AnyJob
+from oncely.testing import SearchLimits, build_scenario, explore
 from oncely.testing.explorer import run_schedule
-from oncely.testing.sandbox import FaultKind
+from oncely.testing.rows import BusinessRows
 from oncely.testing.schedule import ScriptedChooser
-from tests.docs.guide import CONTRACT, TEST, follow_guide
-from tests.docs.pages import REPOSITORY
-from tests.support.shipped_sandbox import ShippedSandbox
+from oncely.testing.script import parse_injections
+from tests.docs.guide import GUIDE, JOB, TEST, grow_job
+
+_MAX_WORDS: Final = 1_500
+_FEW: Final = SearchLimits(injections=1, schedules=20)
+BASE, BY_LOOKUP, WITH_ROWS, *_, GROWN = grow_job()
 
 
-@pytest.fixture
-def follower(tmp_path: Path) -> Path:
-    """A copy of the source with the files of the guide."""
-    shutil.copytree(REPOSITORY / "functions", tmp_path / "functions")
-    follow_guide(tmp_path)
-    return tmp_path
+def _seed(rows: BusinessRows) -> None:
+    rows.put("orders", {"order_id": "18452"}, {"status": "paid", "customer_id": "7"})
 
 
-def _python(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *arguments],
-        cwd=folder,
-        env={"PYTHONPATH": str(folder / "functions"), "PATH": "/usr/bin:/bin"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def test_page_is_short() -> None:
+    assert len(GUIDE.text.split()) <= _MAX_WORDS
 
 
-@pytest.mark.timeout(300)
-def test_guide_test_passes_for_guide_job(follower: Path) -> None:
-    done = _python(follower, "-m", "pytest", "-q", "-p", "no:cacheprovider", TEST)
+def test_guide_test_passes_for_guide_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    job = ModuleType("oncely.jobs.voucher_issue")
+    exec(GUIDE.file(JOB), vars(job))  # noqa: S102  # our own page
+    monkeypatch.setitem(sys.modules, job.__name__, job)
+    names: dict[str, Any] = {}
+    exec(GUIDE.file(TEST), names)  # noqa: S102
 
-    assert "1 passed" in done.stdout, done.stdout + done.stderr
-
-
-@pytest.mark.timeout(300)
-def test_guide_test_fails_when_lookup_and_key_are_ignored(follower: Path) -> None:
-    test = follower / TEST
-    text = test.read_text()
-    for honest, broken in (
-        (
-            'Succeeded("refunded", "re_1") if self.given else NotFound("there is none")',
-            'NotFound("there is none")',
-        ),
-        ("self.given[key] = refund", "self.given[str(len(self.given))] = refund"),
-    ):
-        assert honest in text
-        text = text.replace(honest, broken)
-    test.write_text(text)
-
-    done = _python(follower, "-m", "pytest", "-q", "-p", "no:cacheprovider", TEST)
-
-    assert "REPLAY='deposit.return: w1:stripe_refunds.give!lost'" in done.stdout
-    assert "happened 2 times" in done.stdout
+    names["test_voucher_is_issued_once"]()
 
 
-def test_guide_line_registers_job(follower: Path) -> None:
-    tell = (
-        "from oncely.jobs.shipped import SHIPPED_JOBS\n"
-        "print(*(kind.describe() for kind in SHIPPED_JOBS), sep='\\n')"
-    )
+def test_lost_response_is_repeated_with_same_key() -> None:
+    scenario = build_scenario(BASE)
+    lost = ScriptedChooser(parse_injections("w1:vouchers.perform!lost"))
 
-    done = _python(follower, "-c", tell)
+    world, problems = run_schedule(scenario, lost)
 
-    assert "deposit.return (queue deposits)" in done.stdout, done.stderr
-    assert "payment.charge (queue payments)" in done.stdout
-
-
-def test_guide_job_imports_without_provider_sdk(follower: Path) -> None:
-    """Functions that never call the provider ship without its layer."""
-    check = "import sys, oncely.jobs.shipped; print('stripe' in sys.modules)"
-
-    done = _python(follower, "-c", check)
-
-    assert done.stdout == "False\n", done.stderr
-
-
-@pytest.fixture
-def guide(follower: Path) -> Any:  # noqa: ANN401  # a module that no type checker has seen
-    spec = importlib.util.spec_from_file_location("deposit_return", follower / CONTRACT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_guide_job_has_order_as_subject(guide: Any) -> None:  # noqa: ANN401  # as above
-    example = guide.DepositReturn.example
-
-    assert guide.DepositReturn.subject(example) == example.order_id == "18452"
-
-
-class LateDeposits:
-    """The first request hangs somewhere, and arrives ten minutes later."""
-
-    def __init__(self, clock: Clock) -> None:
-        self.clock = clock
-        self.in_flight: list[tuple[datetime, str]] = []
-        self.given: set[str] = set()
-        self.first = True
-
-    def give(self, _refund: object, _job_key: str, *, key: str) -> EffectOutcome:
-        if self.first:
-            self.first = False
-            self.in_flight.append((self.clock.now() + timedelta(minutes=10), key))
-            return Ambiguous("timeout")
-        self.given.add(key)
-        return Succeeded("refunded", "re_1")
-
-    def find(self, _refund: object, _job_key: str) -> LookupOutcome:
-        arrived = {key for at, key in self.in_flight if at <= self.clock.now()}
-        given = self.given | arrived
-        return Succeeded("refunded", "re_1") if given else NotFound("there is none")
-
-
-def test_guide_job_refunds_once_when_a_request_arrives_late(guide: Any) -> None:  # noqa: ANN401  # as above
-    order = {"status": "paid", "charge_id": "ch_1", "customer_id": "cus_9"}
-    scenario = build_scenario(
-        guide.DepositReturn,
-        message=guide.DepositReturn.example_message(),
-        provider=LateDeposits,
-        count_effects=lambda late: len(late.given | {key for _, key in late.in_flight}),
-        lookup_calls={"find"},
-        seed_rows=lambda rows: rows.put("orders", {"order_id": "18452"}, order),
-    )
-
-    world, problems = run_schedule(scenario, ScriptedChooser(()))
-
+    posted = [one for one in world.sandbox.ledger.requests if one.method == "POST"]
     assert problems == []
-    assert list(world.final_statuses()) == ["deposit.return finished"]
+    assert list(world.final_statuses()) == ["voucher.issue finished"]
+    assert len(posted) == 2
+    assert len({one.idempotency_key for one in posted}) == 1
+    assert len(world.sandbox.effects()) == 1
 
 
-@pytest.mark.enable_socket
-def test_guide_provider_finds_refund_after_lost_reply(
-    guide: Any,  # noqa: ANN401  # as above
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(stripe, "enable_telemetry", False)
-    with ShippedSandbox() as sandbox:
-        refunds = guide.StripeDeposits("sk_test_guide", api_base=sandbox.url)
-        order = guide.Deposit("18452", _seed_charge(sandbox))
-        before = refunds.find(order, "deposit.return:order_18452")
-        sandbox.faults.add(FaultKind.ACCEPT_THEN_DROP, method="POST", path="/v1/refunds", times=1)
-        lost = refunds.give(order, "deposit.return:order_18452", key="refund:1")
-        found = refunds.find(order, "deposit.return:order_18452")
-        again = refunds.give(order, "deposit.return:order_18452", key="refund:1")
-        given = sandbox.stripe.ledger.refunds
+class Alone(GROWN):  # type: ignore[misc,valid-type]  # from the page
+    """`explore` knows only the job itself, so no other job may follow."""
 
-    assert isinstance(before, NotFound)
-    assert isinstance(lost, Ambiguous)
-    assert isinstance(found, Succeeded)
-    assert again == found
-    assert [one.refund_id for one in given] == [found.ref]
+    def follow_ups(self, row: JobRow) -> tuple[AnyJob, ...]:
+        assert [one.job_key() for one in super().follow_ups(row)] == ["parcel.ship:18452"]
+        return ()
 
 
-def _seed_charge(sandbox: ShippedSandbox) -> str:
-    client = stripe.StripeClient("sk_test_guide", base_addresses={"api": sandbox.url})
-    intent = client.v1.payment_intents.create(
-        {
-            "amount": 4900,
-            "currency": "eur",
-            "customer": "cus_9",
-            "payment_method": "pm_card_visa",
-            "automatic_payment_methods": {"enabled": True, "allow_redirects": "never"},
-            "confirm": True,
-            "off_session": True,
-        }
-    )
-    return str(intent.latest_charge)
+@pytest.mark.parametrize("job", [BY_LOOKUP, WITH_ROWS, Alone], ids=["lookup", "rows", "all"])
+def test_job_happens_once_as_it_grows(job: type[AnyJob]) -> None:
+    explore(job, seed_rows=_seed, limits=_FEW)
+
+
+def test_example_of_mistake_is_what_author_sees() -> None:
+    with pytest.raises(TypeError) as raised:
+        type("VoucherIssue", (BASE,), {"key": "order", "__module__": __name__})
+
+    assert f"`{raised.value}`" in GUIDE.text
+
+
+class WrongLookup(BY_LOOKUP):  # type: ignore[misc,valid-type]  # from the page
+    """Looks up something else."""
+
+    def lookup(self, call: Call) -> LookupOutcome:
+        return call.get("/vouchers/latest")
+
+
+def _vouchers(**changes: Any) -> HttpProvider:  # noqa: ANN401  # arguments of a provider
+    absent: Mapping[str, Any] = {"absent_body": {"error": "not_found"}}
+    return HttpProvider("vouchers", lookup_lag="10s", **{**absent, **changes})
+
+
+class AnyAbsence(BY_LOOKUP):  # type: ignore[misc,valid-type]
+    """Does not say what the body of an absent effect is."""
+
+    provider = _vouchers(absent_body={})
+
+
+class ConflictDeclines(BY_LOOKUP):  # type: ignore[misc,valid-type]
+    """Takes a refused duplicate for a decline."""
+
+    provider = _vouchers(answers={409: Declined})
+
+
+class ErrorSendsAgain(BY_LOOKUP):  # type: ignore[misc,valid-type]
+    """Takes an error of the server for a request that was not sent."""
+
+    provider = _vouchers(answers={500: NotSent})
+
+
+class WritesWhatItReads(WITH_ROWS):  # type: ignore[misc,valid-type]
+    """Writes a table that only other jobs write."""
+
+    writes = ("shipments",)
+
+
+@pytest.mark.parametrize(
+    ("job", "problem"),
+    [
+        (WrongLookup, "happened 2 times"),
+        (AnyAbsence, "needs review after one fault"),
+        (ConflictDeclines, "needs review after one fault"),
+        (ErrorSendsAgain, "happened 2 times"),
+        (WritesWhatItReads, "orders"),
+    ],
+)
+def test_mistake_of_author_is_found(job: type[AnyJob], problem: str) -> None:
+    with pytest.raises(AssertionError, match=problem):
+        explore(job, seed_rows=_seed, limits=_FEW)
