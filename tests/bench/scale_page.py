@@ -32,7 +32,7 @@ _JOB_LABELS: Final = {_SMALLEST: "small jobs", _PAYMENT: "payments"}
 STRIPE_WRITES: Final = 2  # create and confirm, unless something goes wrong
 _MORE_SHARDS: Final = {
     DUE_INDEX: "`due_shards`",
-    REQUESTED_INDEX: "`CHARGE_SHARDS` in the contract, and in what producers set",
+    REQUESTED_INDEX: "`CHARGE_SHARDS` in the job's tables, and in what producers set",
 }
 
 

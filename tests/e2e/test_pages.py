@@ -23,7 +23,6 @@ pytestmark = [pytest.mark.in_order, pytest.mark.last]
 
 # Other tests run these.
 _ELSEWHERE: Final = {
-    "docs/add-a-job.md": "tests/docs/test_add_a_job.py, in a copy of the source",
     "docs/adopt.md": "make consumer, from a project of its own",
     "docs/quickstart.md": "make consumer, in a fresh clone",
     "make local": "make consumer, with the quickstart",
@@ -35,7 +34,6 @@ _REASONS: Final = frozenset(
         "CI runs a shorter demo",
         "it needs an AWS account",
         "it needs a deployed stack with this job",
-        "it rewrites the snapshots",
     }
 )
 # Exit codes other than 0: the job's state may not allow the repair, a reject of another stack is

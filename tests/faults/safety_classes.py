@@ -192,7 +192,7 @@ SAFETY_SCENARIOS: Final = (
         fixed_prefix="w1:outside.do!lost",
     ),
     # The first request arrives after the lookup that finds nothing. Nothing but the safety class is
-    # declared, as for `deposit.return` in docs/add-a-job.md.
+    # declared, as in docs/add-a-job.md.
     safety_scenario(
         "keyed-late",
         RetrySafety.KEYED,
