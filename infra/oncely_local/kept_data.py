@@ -72,7 +72,9 @@ class KeptData:
         if not engine.save_and_stop():
             return
         packed = BytesIO()
-        _Pickler(packed).dump((sandbox.ledger, sandbox.providers))
+        # Not as objects: the class of a derived model cannot be imported.
+        states = {name: one.__getstate__() for name, one in sandbox.providers.items()}
+        _Pickler(packed).dump((sandbox.ledger, states))
         scratch = self._ledgers.with_suffix(".new")
         scratch.write_bytes(packed.getvalue())
         scratch.replace(self._ledgers)
@@ -80,16 +82,15 @@ class KeptData:
     def restore_providers(self, sandbox: Sandbox) -> None:
         try:
             with self._ledgers.open("rb") as file:
-                ledger, providers = pickle.load(file)  # noqa: S301  # `save` wrote it
+                ledger, states = pickle.load(file)  # noqa: S301  # `save` wrote it
         except Exception as error:
             raise EngineError(
                 f"Cannot read the kept data of the providers ({type(error).__name__}): other code "
                 "wrote it. Start with --fresh, which deletes it."
             ) from error
         sandbox.ledger = ledger
-        sandbox.providers |= {
-            name: one for name, one in providers.items() if name in sandbox.providers
-        }
+        for name in states.keys() & sandbox.providers.keys():
+            vars(sandbox.providers[name]).update(states[name])
 
     def _new_ports(self) -> LocalPorts:
         ports = LocalPorts(engine=free_port(), providers=free_port())

@@ -97,8 +97,6 @@ def _scenarios(  # noqa: PLR0917  # the arguments of `explore`
         return
     for kind in _BAD_ANSWERS:
         fault = {"kind": kind, **model.requests["perform"], "times": 1}
-        # The fault comes first, and the first request is no lookup.
-        fault["method"] = "POST"
         yield replace(plain, name=f"{plain.name}/{kind}", provider_faults=(fault,))
     for status in _DUPLICATE_STATUSES:
         refusing = type(model.__name__, (model,), {"duplicate_status": status})

@@ -21,6 +21,7 @@ from oncely.core.effect_outcomes import (
     Succeeded,
 )
 from oncely.core.new_row import row_from_message
+from oncely.core.profiles import RetrySafety
 from oncely.plugins.http_provider import HttpProvider
 from oncely.testing.sandbox.faults import FaultKind
 from oncely.testing.sandbox.http_messages import SandboxHandler, SandboxRequest, SandboxResponse
@@ -94,6 +95,7 @@ class RequestForm:
     """The requests of one job type: where they name its key, and what a lookup must show."""
 
     job: type[AnyJob]
+    method: str  # of the effect
     effect: Mapping[str, Place]  # by field of the key
     lookup: Mapping[str, Place]
     shown: Mapping[str, Place | Any]  # fields of a response, by where the effect's request has them
@@ -123,7 +125,7 @@ class RequestForm:
             for name, value in recorder.expect.items()
         }
         named_in = {} if lookup is None else _places(lookup, wanted)
-        return cls(job, _places(effect, wanted), named_in, shown, recorder.one_of)
+        return cls(job, effect.method, _places(effect, wanted), named_in, shown, recorder.one_of)
 
     def key_in(self, request: _Request, places: Mapping[str, Place]) -> str | None:
         """The key of the job that a request names. Returns None if it names no whole key."""
@@ -192,10 +194,6 @@ class HttpModel(ProviderSandbox):
     # What a second request for the same key gets, if the API refuses it: 409 or 422.
     duplicate_status: ClassVar[int | None] = None
     api_key = "key-of-the-model"
-    requests: ClassVar = {
-        "look_up": {"method": "GET", "path": "*"},
-        "perform": {"method": "*", "path": "*"},
-    }
     fault_rates = (
         (FaultKind.ACCEPT_THEN_DROP, "perform", 4),
         (FaultKind.ERROR_AFTER, "perform", 2),
@@ -242,6 +240,8 @@ class HttpModel(ProviderSandbox):
                 return self._shown(201, done) if done else self.error_response(request, status=500)
             job_key = self._key_of(parsed, is_lookup=False)
             same = [one for one in self.ledger.done if one.job_key == job_key is not None]
+            if same and self._is_natural(parsed):
+                return self._shown(200, same[0])
             if same and self.duplicate_status is not None:
                 return self.error_response(request, status=self.duplicate_status)
             effect = HttpEffect(self.options.new_id("ref"), now, job_key, key, parsed)
@@ -274,6 +274,11 @@ class HttpModel(ProviderSandbox):
     def _key_of(self, parsed: _Request, *, is_lookup: bool) -> str | None:
         keys = (one.key_in(parsed, one.lookup if is_lookup else one.effect) for one in self.forms)
         return next((key for key in keys if key is not None), None)
+
+    def _is_natural(self, parsed: _Request) -> bool:
+        """Whether repeating this effect changes nothing."""
+        natural = (one for one in self.forms if one.job.policy.safety is RetrySafety.NATURAL)
+        return any(one.key_in(parsed, one.effect) is not None for one in natural)
 
     def _shown(self, status: int, effect: HttpEffect) -> SandboxResponse:
         return SandboxResponse(status, self._body(effect))
@@ -316,10 +321,16 @@ def http_model(
     """Derive the model of an API from the jobs that call it."""
     callers = [one for one in jobs if provider in one.all_providers()]
     forms = tuple(form for one in callers if (form := RequestForm.of_job(one)) is not None)
+    path, methods = f"{provider.local_path}/", {one.method for one in forms}
     members = {
         "provider": provider,
         "forms": forms,
-        "path_prefix": f"/{provider.name}/",
+        "path_prefix": path,
+        "requests": {
+            "look_up": {"method": "GET", "path": f"{path}*"},
+            # Of several methods, faults hit all requests.
+            "perform": {"method": methods.pop() if len(methods) == 1 else "*", "path": f"{path}*"},
+        },
         **declared,
     }
     return type(f"{provider.name.title()}Model", (HttpModel,), members)
