@@ -1,6 +1,7 @@
 """Runs the CDK CLI, and hints at a missing bootstrap or sign-in if it fails."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from typing import Final
 
 import boto3
 
+from oncely.cli.errors import CommandError
 from oncely.core.aws_errors import AWS_ERRORS, error_code
 from oncely_cdk import stage_file
 from oncely_cdk.paths import REPOSITORY
@@ -24,6 +26,23 @@ def find_cdk(folder: Path = REPOSITORY) -> Path | None:
     own = folder / "node_modules" / ".bin" / "cdk"
     on_path = shutil.which("cdk")
     return own if own.exists() else Path(on_path) if on_path else None
+
+
+def require_cdk(folder: Path) -> None:
+    """Raise CommandError if Node or version 2 of the CDK CLI is missing, before anything is built.
+
+    npm's latest version is 3, which cannot deploy what version 2 of the library synthesizes.
+    """
+    if shutil.which("node", path=cdk_environment()["PATH"]) is None:
+        raise CommandError("Node is not installed. Install Node 20 or newer.")
+    if find_cdk(folder) is not None:
+        version = run_cdk_command("--version", quiet=True, folder=folder).stdout
+        if re.search(r"^2\.", version, re.MULTILINE):
+            return
+    package = folder / "package.json"
+    is_pinned = package.exists() and '"aws-cdk"' in package.read_text(encoding="utf-8")
+    command = "npm install" if is_pinned else "npm install --save-dev aws-cdk@2"
+    raise CommandError(f"Version 2 of the CDK CLI is not installed. Run `{command}`.")
 
 
 def cdk_environment(extra_env: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -105,7 +105,10 @@ def _prepare_run(stack: LocalStack, *, jobs: int, seed: int, level: chaos.FaultL
     else:
         workload = project_workload(stack.project, jobs=jobs, seed=seed)
     if not workload.jobs:
-        raise CommandError("The project has no messages for the demo. Add `messages` to local.py.")
+        raise CommandError(
+            "The project has no messages for the demo, since each job needs business rows. Add "
+            "rows and messages: docs/adopt.md says how."
+        )
     queues = (*stack.project.queue_outputs.values(), "DeadLetterQueueUrl", "RejectsQueueUrl")
     shorten_visibility(stack.account, [stack.outputs[one] for one in queues])
     return DemoRun(stack, workload, killer)

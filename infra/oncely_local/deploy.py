@@ -17,7 +17,7 @@ from oncely_cdk.paths import FUNCTIONS, PACKAGE, REPOSITORY
 from oncely_cdk.stage_file import IDENTITY_OUTPUT
 from oncely_cdk.stages import ENGINE_ADDRESS, PROVIDERS_ADDRESS
 from oncely_local.account import LocalAccount
-from oncely_local.cdk_cli import find_cdk, run_cdk_command
+from oncely_local.cdk_cli import run_cdk_command
 from oncely_local.engine import ACCOUNT, REGION, account_environment, aws_environment
 from oncely_local.project import STAGE, local_project
 
@@ -39,8 +39,6 @@ class DeployError(CommandError):
 def run_cdk(environment: Mapping[str, str], *arguments: str) -> str:
     """Run a CDK command. Returns its output."""
     folder = local_project().folder
-    if find_cdk(folder) is None:
-        raise DeployError("The CDK CLI is not installed. Run `npm install -g aws-cdk`.")
     done = run_cdk_command(*arguments, extra_env=environment, quiet=True, folder=folder)
     if done.returncode:
         raise DeployError(f"cdk {' '.join(arguments)}\n{done.stdout}")

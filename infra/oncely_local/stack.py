@@ -12,6 +12,7 @@ from oncely.plugins.events import EventEnvelope, EventRule
 from oncely.plugins.provider import AnyProvider
 from oncely.testing.sandbox import Sandbox, SandboxOptions
 from oncely_local.account import LocalAccount
+from oncely_local.cdk_cli import require_cdk
 from oncely_local.deploy import bootstrap, cached_assembly, deploy
 from oncely_local.engine import ACCOUNT, Engine, free_port, install_if_missing, start_engine
 from oncely_local.kept_data import KeptData, LocalPorts
@@ -51,6 +52,7 @@ def running_stack(
     With `kept`, it continues with the ports and the data that are there.
     """
     project = local_project()
+    require_cdk(project.folder)
     is_restored = kept is not None and kept.is_complete
     ports = kept.choose_ports() if kept else LocalPorts(engine=0, providers=0)
     log = project.build_folder / log

@@ -5,10 +5,12 @@ import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
-from typing import Final
+from typing import Any, Final, Literal, get_origin
 
+from oncely.cli.errors import CommandError
 from oncely.contracts.job import AnyJob, providers_of
 from oncely.contracts.registry import JobRegistry
+from oncely.core.errors import InvalidInputError
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.jobs.payment_providers import DEFAULT_PROVIDER
 from oncely.jobs.shipped import SHIPPED_JOBS
@@ -116,8 +118,15 @@ def generate_workload(*, jobs: int, seed: int) -> Workload:
 def project_workload(project: LocalProject, *, jobs: int, seed: int) -> Workload:
     """The messages of a team's project, with duplicates and invalid ones."""
     draw = random.Random(seed)  # noqa: S311  # repeatable, not secret
-    bodies = (json.dumps(dict(message)) for message in project.fixtures.messages(jobs))
-    first = schedule_messages(project.jobs, bodies, iter(draw.random, None))
+    messages = list(project.fixtures.messages(jobs)) or list(numbered_messages(project.jobs, jobs))
+    bodies = (json.dumps(dict(message)) for message in messages)
+    try:
+        first = schedule_messages(project.jobs, bodies, iter(draw.random, None))
+    except InvalidInputError as error:
+        raise CommandError(
+            f"A message of the demo is invalid: {error}. Give `messages` that are valid: "
+            "docs/adopt.md says how."
+        ) from error
     queues = tuple(project.queue_outputs.values())
     return Workload(
         rows={table: tuple(rows) for table, rows in project.fixtures.rows.items()},
@@ -125,6 +134,23 @@ def project_workload(project: LocalProject, *, jobs: int, seed: int) -> Workload
         duplicates=tuple(_duplicates(draw, list(first.values()))),
         invalid=tuple(_invalid_messages(draw, len(first), queues)),
     )
+
+
+def numbered_messages(jobs: Sequence[type[AnyJob]], number: int) -> Iterator[dict[str, Any]]:
+    """The examples of the jobs that need no business rows, with numbers as the ids of their key."""
+    alone = [one for one in jobs if not one.all_tables()]
+    for n in range(number if alone else 0):
+        job = alone[n % len(alone)]
+        names = (job.key,) if isinstance(job.key, str) else job.key
+        examples = ((name, job.example[name]) for name in names)
+        ids = {name: n + 1 if isinstance(one, int) else f"{n + 1}" for name, one in examples}
+        # A key may also name fields with a few values, such as a currency.
+        ids = {name: one for name, one in ids.items() if not _has_choices(job, name)}
+        yield {**job.example_message(), **ids}
+
+
+def _has_choices(job: type[AnyJob], name: str) -> bool:
+    return get_origin(job.model_fields[name].annotation) is Literal
 
 
 def schedule_messages(

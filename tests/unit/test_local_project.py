@@ -1,11 +1,14 @@
 """The local stack of a team's project: its fixtures, its messages and its own environment."""
 
 import json
+import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Annotated
 
 import pytest
+from pydantic import Field
 
 from oncely.cli.errors import CommandError
 from oncely.contracts.registry import JobRegistry
@@ -14,11 +17,13 @@ from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely.testing.local import LocalFixtures
 from oncely_cdk.stage_file import IDENTITY_OUTPUT
 from oncely_local import deploy, engine
+from oncely_local.cdk_cli import require_cdk
 from oncely_local.deploy import DeployError, stack_name, stack_sources
 from oncely_local.engine import EngineError, install_if_missing
 from oncely_local.project import LocalProject, local_project
 from oncely_local.verdict import DemoFinalState, evaluate
 from oncely_local.workload import project_workload
+from tests.consumer.invoice_finalize import InvoiceFinalize
 from tests.unit.test_demo_report import job_snapshot
 
 PROJECT = """
@@ -101,6 +106,48 @@ def test_demo_sends_the_messages_of_the_project(project: LocalProject) -> None:
     for one in drawn.invalid:
         with pytest.raises(Exception, match=r".+"):
             registry.parse_body(one.body)
+
+
+def test_demo_without_fixtures_numbers_the_examples(tmp_path: Path) -> None:
+    """A job that needs business rows gets no message: it would wait for them."""
+    project = LocalProject(tmp_path, (InvoiceFinalize, ReceiptSend), LocalFixtures())
+
+    drawn = project_workload(project, jobs=3, seed=1)
+
+    assert [json.loads(one.body) for one in drawn.jobs.values()] == [
+        {"job": "invoice.finalize", "v": 1, "order_id": str(n), "amount": 1} for n in (1, 2, 3)
+    ]
+
+
+def test_invalid_message_for_the_demo_is_named(tmp_path: Path) -> None:
+    class Coded(InvoiceFinalize):
+        order_id: Annotated[str, Field(min_length=4)]
+
+    project = LocalProject(tmp_path, (Coded,), LocalFixtures())
+
+    with pytest.raises(CommandError, match=r"order_id should .*Give `messages` that are valid"):
+        project_workload(project, jobs=3, seed=1)
+
+
+@pytest.mark.parametrize("version", ["", "3.0.1 (build 1)"])
+def test_cdk_cli_is_required_before_anything_is_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
+    node = shutil.which("node")
+    assert node
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "node").symlink_to(node)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
+    if version:
+        cdk = tmp_path / "bin" / "cdk"
+        cdk.write_text(f"#!/bin/sh\necho '{version}'\n", encoding="utf-8")
+        cdk.chmod(0o755)
+
+    with pytest.raises(CommandError, match="`npm install --save-dev aws-cdk@2`"):
+        require_cdk(tmp_path)
+    (tmp_path / "package.json").write_text('{"devDependencies": {"aws-cdk": "2.1.0"}}')
+    with pytest.raises(CommandError, match="Run `npm install`"):
+        require_cdk(tmp_path)
 
 
 def test_verdict_knows_no_orders_of_a_team() -> None:

@@ -62,7 +62,7 @@ class LocalState:
 def demo(ctx: typer.Context) -> None:
     """Run hundreds of jobs under faults.
 
-    Uses the messages and rows of the project's local.py. `oncely demo --help` lists its options.
+    `oncely demo --help` lists its options.
     """
     _run("demo", ctx)
 
@@ -70,9 +70,8 @@ def demo(ctx: typer.Context) -> None:
 def local(ctx: typer.Context) -> None:
     """Run the stack on this machine until Ctrl-C.
 
-    Uses the secrets and rows of the project's local.py. In another terminal, use `oncely local
-    redeploy`, `oncely local logs`, or `oncely local lose-response`, which drops a provider's
-    next response.
+    In another terminal, use `oncely local redeploy`, `oncely local logs`, or
+    `oncely local lose-response`, which drops a provider's next response.
     """
     _run("local", ctx)
 
