@@ -1,5 +1,6 @@
 """`oncely init`: a working project, and nothing overwritten in an existing repository."""
 
+import json
 import os
 import subprocess
 import sys
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from oncely.contracts.description import RETRY_DESCRIPTIONS
 from oncely.core.profiles import RetrySafety
 from oncely_cdk import read_stage_file
 from oncely_cdk.paths import REPOSITORY
@@ -39,7 +41,8 @@ def files(folder: Path) -> dict[str, str]:
     }
 
 
-def test_jobs_of_every_safety_class_pass_tests_and_linter(
+@pytest.mark.timeout(300)  # explores two jobs
+def test_jobs_of_every_safety_class_are_listed_and_pass_the_linter(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = run_cli("init", "shop", "--job", "voucher.issue", "--package", "shop_jobs")
@@ -51,17 +54,41 @@ def test_jobs_of_every_safety_class_pass_tests_and_linter(
     for letter, safety in others.items():
         added = run_cli("new-job", f"voucher.recall_{letter}", "--safety", safety)
         assert added.exit_code == 0, added.output
+    # Its id would be personal data, and its class derives another name.
+    named = run_cli("new-job", "customer.greet_2nd", "--queue", "greetings")
+    assert named.exit_code == 0, named.output
 
-    # The test of the stack builds layers; `make consumer` runs it.
-    others_only = "--ignore=tests/test_stack.py"
-    tested = python(shop, "-m", "pytest", "-q", "-p", "no:randomly", others_only)
-    assert "8 passed" in tested.stdout, tested.stdout
+    # test_command_new_job.py explores the other classes, and `make consumer` tests the stack.
+    tested = python(shop, "-m", "pytest", "-q", "-p", "no:randomly", "-k", "issue or recall_a")
+    assert "2 passed" in tested.stdout, tested.stdout
     for check in (("check", "--select", "E,F,I,UP,B"), ("format", "--check")):
         linted = python(shop, "-m", "ruff", *check, "--line-length", "100", ".")
         assert linted.returncode == 0, linted.stdout
     listed = python(shop, "-m", "oncely.cli", "contracts")
-    assert "voucher.issue (queue voucher)" in listed.stdout, listed.stderr
-    assert "voucher.recall_c (queue voucher)" in listed.stdout
+    for line in (
+        "voucher.issue (queue voucher_issue)",
+        "voucher.recall_c (queue voucher_recall_c)",
+        "customer.greet_2nd (queue greetings)",
+    ):
+        assert line in listed.stdout, listed.stderr
+    promises = {safety: RETRY_DESCRIPTIONS[safety] for safety in RetrySafety}
+    assert {safety for safety, text in promises.items() if text in listed.stdout} == set(promises)
+
+
+def test_first_job_is_small(here: Path) -> None:
+    run_cli("init", "--job", "voucher.issue")
+
+    job, test = (here / name for name in ("jobs/voucher_issue.py", "tests/test_voucher_issue.py"))
+    assert len(job.read_text(encoding="utf-8").splitlines()) <= 25
+    assert len([line for line in test.read_text(encoding="utf-8").splitlines() if line]) <= 5
+
+
+def test_project_pins_the_command_line_that_this_repository_tests_with(here: Path) -> None:
+    run_cli("init", "--job", "voucher.issue")
+
+    generated, own = (json.loads((one / "package.json").read_text()) for one in (here, REPOSITORY))
+    name = "aws-cdk"
+    assert generated["devDependencies"] == {name: own["devDependencies"][name]}
 
 
 def test_every_stage_has_valid_settings(here: Path) -> None:
@@ -84,6 +111,7 @@ def test_existing_repository_is_not_overwritten(here: Path) -> None:
         ".gitignore": ".venv/\n",
         "app.py": "print('ours')\n",
         "README.md": "# Shop\n",
+        "package.json": '{"private": true}\n',
         "jobs/__init__.py": "",
     }
     for name, text in own.items():
@@ -95,11 +123,12 @@ def test_existing_repository_is_not_overwritten(here: Path) -> None:
     assert made.exit_code == 0, made.output
     after = files(here)
     assert {name: after[name] for name in own} == own
-    assert {"jobs/voucher_issue.py", "tests/test_voucher_issue.py", "local.py"} <= set(after)
+    assert {"jobs/voucher_issue.py", "tests/test_voucher_issue.py", "app.py"} <= set(after)
     lines = made.stdout.splitlines()
     assert "kept README.md" in lines
     assert '  jobs = ["jobs.job_list:JOBS"]' in lines
     assert "  [project]" not in lines
+    assert '    "aws-cdk": "2.1147.0"' in "\n".join(lines)
     assert "  .build/" in lines
     assert "  .venv/" not in lines
     assert any(line.strip().startswith("return OncelyStack(") for line in lines)
@@ -122,6 +151,7 @@ def test_project_is_started_once(here: Path) -> None:
         (("--job", "voucher"), "write it like refund.issue"),
         (("--job", "voucher.issue", "--package", "../jobs"), "write it like shop_jobs"),
         (("--job", "voucher.issue", "--package", "oncely"), "write it like shop_jobs"),
+        (("--job", "voucher.issue", "--queue", '"; evil()'), "write it like refunds"),
     ],
 )
 def test_invalid_names_are_refused(here: Path, words: tuple[str, ...], hint: str) -> None:

@@ -1,4 +1,4 @@
-"""`oncely init` and `new-job`: start a project, and write a contract, its test and its line."""
+"""`oncely init` and `new-job`: start a project, and write a job, its test and its line."""
 
 import ast
 import re
@@ -19,11 +19,14 @@ from oncely.core.profiles import RetrySafety
 
 # The template lines that each safety class needs.
 _LINE_MARKS: Final = {
-    RetrySafety.KEYED: {"keyed", "lookup"},
-    RetrySafety.LOOKUP: {"plain", "lookup"},
+    RetrySafety.KEYED: {"post", "keyed", "lookup"},
+    RetrySafety.LOOKUP: {"post", "lookup"},
     RetrySafety.NATURAL: {"natural", "no_lookup"},
-    RetrySafety.AT_MOST_ONCE: {"plain", "no_lookup"},
+    RetrySafety.AT_MOST_ONCE: {"post", "no_lookup"},
 }
+# Nouns whose id would be personal data, or a name that pydantic or `Job` has.
+_NO_IDS: Final = frozenset({"customer", "model", "subject"})
+_NAME: Final = re.compile(r"[a-z][a-z0-9_]*")
 _ENGINE: Final = "oncely"  # the package of the jobs in a clone of Oncely
 
 SafetyOption = Annotated[
@@ -36,7 +39,7 @@ SafetyOption = Annotated[
     ),
 ]
 QueueOption = Annotated[
-    str | None, typer.Option(help="Queue for its messages (default: a new queue).")
+    str | None, typer.Option(help="Queue for its messages (default: one of its own).")
 ]
 
 
@@ -45,15 +48,20 @@ def new_job(
     safety: SafetyOption = RetrySafety.KEYED,
     queue: QueueOption = None,
 ) -> None:
-    """Create a contract with a passing test.
+    """Create a job with a passing test.
 
-    Also adds the contract to the list of jobs in `[tool.oncely]` of pyproject.toml.
+    Also adds it to the list of jobs in `[tool.oncely]` of pyproject.toml.
 
     Examples:
     - `oncely new-job refund.issue --safety keyed`
     """
     job = JobTemplate(name, safety, queue)
     project = find_project()
+    if not Path.cwd().is_relative_to(project.folder):
+        raise CommandError(
+            "This folder is not in a project, so nothing was written: run the command in one, or "
+            f"start one with `oncely init --job {name}`."
+        )
     listing = project.job_list()
     written = job.files(project.folder, listing)
     for path in written:
@@ -82,6 +90,8 @@ class JobTemplate:
     def __post_init__(self) -> None:
         if not is_job_type(self.name):
             raise usage_error(f"Invalid job type {self.name!r}: write it like refund.issue.")
+        if self.queue is not None and not _NAME.fullmatch(self.queue):
+            raise usage_error(f"Invalid queue {self.queue!r}: write it like refunds.")
 
     @property
     def module(self) -> str:
@@ -92,23 +102,24 @@ class JobTemplate:
         return self.module.title().replace("_", "")
 
     def files(self, folder: Path, listing: JobList) -> dict[Path, str]:
-        """Return the sources of its contract and its test, and of its provider's sandbox."""
-        is_shipped = _is_shipped(listing)
-        tests = folder / "tests" / ("unit" if is_shipped else "")
+        """Return the sources of the job and its test."""
+        tests = folder / "tests" / ("unit" if _is_shipped(listing) else "")
         sources = {
-            listing.file.with_name(f"{self.module}.py"): "contract.txt",
+            listing.file.with_name(f"{self.module}.py"): "job.txt",
             tests / f"test_{self.module}.py": "test.txt",
         }
-        if not is_shipped:
-            sources[folder / "sandboxes" / f"{self.module}.py"] = "sandbox.txt"
         return {path: self.render(file, listing.package) for path, file in sources.items()}
 
     def render(self, file: str, package: str, **more: str) -> str:
         """Return a template for a job in this package."""
-        marks = _LINE_MARKS[self.safety] | {"shipped"}
-        if package.partition(".")[0] != _ENGINE:
-            marks = _LINE_MARKS[self.safety] | {"own"}
-            marks |= {"own_lookup"} & {f"own_{mark}" for mark in marks}
+        first, *others = re.findall("[A-Z][a-z0-9]*", self.class_name)
+        marks = {
+            *_LINE_MARKS[self.safety],
+            "shipped" if package.partition(".")[0] == _ENGINE else "own",
+            # What the class derives needs no line.
+            *(() if self.name == f"{first}.{'_'.join(others)}".lower() else ("named",)),
+            *(() if self.queue is None else ("queue",)),
+        }
         kept_lines = []
         for line in (files("oncely.cli") / "templates" / file).read_text("utf-8").split("\n"):
             mark, _, rest = line[1:].partition("|") if line.startswith("?") else ("", "", line)
@@ -118,20 +129,16 @@ class JobTemplate:
 
     def _words(self, package: str) -> dict[str, str]:
         noun = self.name.partition(".")[0]
-        is_shipped = package.partition(".")[0] == _ENGINE
         return {
             "job_type": self.name,
             "package": package,
             "module": self.module,
             "name": self.class_name,
-            "provider": self.module.title().replace("_", " "),
+            "noun": noun,
             # For this job only: jobs with the same first word do not share an API key.
             "provider_name": self.module,
-            "settings": "ProviderSettings" if is_shipped else f"{self.class_name}Settings",
-            "sandbox": f"sandboxes.{self.module}:{self.class_name}Sandbox",
-            "id": f"{noun}_id",
-            "queue": self.queue or noun,
-            "SAFETY": self.safety.name,
+            "id": "request_id" if noun in _NO_IDS else f"{noun}_id",
+            "queue": str(self.queue),
         }
 
 
@@ -171,13 +178,9 @@ def _is_shipped(listing: JobList) -> bool:
 
 
 def _next_steps(job: JobTemplate, listing: JobList) -> tuple[str, ...]:
-    edit = f"{job.module}.py: message, precheck, provider"
+    edit = f"{job.module}.py: its provider, its fields, its requests"
     if not _is_shipped(listing):
-        return (
-            f"edit {listing.package.replace('.', '/')}/{edit}",
-            f"pytest -k {job.module}",
-            "add its messages and rows to local.py, for `oncely demo`",
-        )
+        return (f"edit {listing.package.replace('.', '/')}/{edit}", f"pytest -k {job.module}")
     return (
         f"edit functions/oncely/jobs/{edit}",
         "make docs                                       # update the generated pages",
@@ -193,7 +196,8 @@ _FILES: Final = {
     ".gitignore": "gitignore",
     "app.py": "app.py",
     "cdk.json": "cdk.json",
-    "local.py": "local.py",
+    "package.json": "package.json",
+    "requirements-dev.txt": "requirements-dev.txt",
     "requirements-jobs.in": "requirements-jobs.in",
     "requirements-jobs.txt": "requirements-jobs.txt",
     "stages/dev.toml": "stage-dev.toml",
@@ -201,16 +205,15 @@ _FILES: Final = {
     "stages/prod.toml": "stage-prod.toml",
     "{package}/__init__.py": "package.py",
     "{package}/job_list.py": "job_list.py",
-    "sandboxes/__init__.py": "sandboxes.py",
     "tests/test_stack.py": "test_stack.py",
 }
-_TAKEN: Final = ("oncely", "oncely_cdk", "oncely_local", "sandboxes", "tests")
+_TAKEN: Final = ("oncely", "oncely_cdk", "oncely_local", "tests")
 _NEXT: Final = (
-    "pip install --group dev   # in a virtual environment",
+    "pip install -r requirements-dev.txt   # in a virtual environment",
+    "npm install                           # the CDK's command line; it needs Node 20",
     "pytest",
-    "oncely demo               # needs Node 20 and `npm install -g aws-cdk`",
+    "oncely demo",
 )
-_PACKAGE: Final = re.compile(r"[a-z][a-z0-9_]*")
 
 
 def init(
@@ -223,14 +226,14 @@ def init(
 ) -> None:
     """Start a project with one job.
 
-    Writes the job, its tests, a CDK app, the settings of each stage and the fixtures of a local
-    stack. In an existing repository it overwrites nothing, and prints the lines to add.
+    Writes the job, its test, a CDK app and the settings of each stage. In an existing repository
+    it overwrites nothing, and prints the lines to add.
 
     Examples:
     - `oncely init shop --job voucher.issue`
     """
     template = JobTemplate(job, safety, queue)
-    if not _PACKAGE.fullmatch(package) or package in _TAKEN:
+    if not _NAME.fullmatch(package) or package in _TAKEN:
         raise usage_error(f"Invalid package {package!r}: write it like shop_jobs.")
     if read_settings(folder) is not None:
         raise CommandError(
@@ -276,7 +279,9 @@ def _print_kept(path: Path, existing: str, wanted: str) -> None:
             missing = wanted.partition("\n\n")[2].splitlines()  # all but [project]
         case "app.py":
             missing = wanted.splitlines()
-        case ".gitignore":
+        case "package.json":
+            missing = [] if '"aws-cdk"' in existing else wanted.splitlines()[2:-1]
+        case ".gitignore" | "requirements-dev.txt":
             missing = [line for line in wanted.splitlines() if line not in existing.splitlines()]
         case _:
             missing = []
