@@ -33,6 +33,7 @@ _REASONS: Final = frozenset(
     {
         "CI runs a shorter demo",
         "it needs an AWS account",
+        "it needs npm's registry",
         "it needs a deployed stack with this job",
     }
 )
