@@ -8,16 +8,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from oncely.app import App as App
-    from oncely.aws.business_tables import BusinessTable as BusinessTable
-    from oncely.aws.sqs import MessageSender as MessageSender
-    from oncely.contracts.job import AnyJob as AnyJob
     from oncely.contracts.job import Job as Job
     from oncely.contracts.job import JobSettings as JobSettings
     from oncely.contracts.job import Tools as Tools
-    from oncely.contracts.message import MAX_MESSAGE_BYTES as MAX_MESSAGE_BYTES
-    from oncely.contracts.message import encode_message as encode_message
-    from oncely.contracts.registry import JobRegistry as JobRegistry
+    from oncely.contracts.message import BusinessId as BusinessId
     from oncely.contracts.table_schema import Column as Column
     from oncely.contracts.table_schema import ColumnType as ColumnType
     from oncely.contracts.table_schema import IndexSchema as IndexSchema
@@ -42,14 +36,10 @@ if TYPE_CHECKING:
     from oncely.core.effect_outcomes import StillOpen as StillOpen
     from oncely.core.effect_outcomes import Succeeded as Succeeded
     from oncely.core.ended_jobs import DataOwner as DataOwner
-    from oncely.core.errors import GateClosedError as GateClosedError
     from oncely.core.errors import InvalidInputError as InvalidInputError
-    from oncely.core.errors import InvalidMessageError as InvalidMessageError
-    from oncely.core.errors import InvalidMoneyError as InvalidMoneyError
     from oncely.core.errors import NotConfiguredError as NotConfiguredError
     from oncely.core.errors import OncelyError as OncelyError
     from oncely.core.errors import UnavailableError as UnavailableError
-    from oncely.core.hints import proved_outcome as proved_outcome
     from oncely.core.job_row import JobRow as JobRow
     from oncely.core.job_type import AlreadyResolved as AlreadyResolved
     from oncely.core.job_type import Call as Call
@@ -57,67 +47,46 @@ if TYPE_CHECKING:
     from oncely.core.job_type import NotThereYet as NotThereYet
     from oncely.core.job_type import PrecheckResult as PrecheckResult
     from oncely.core.job_type import Proceed as Proceed
-    from oncely.core.keys import MAX_ID_LENGTH as MAX_ID_LENGTH
-    from oncely.core.keys import IdempotencyKey as IdempotencyKey
     from oncely.core.keys import JobKey as JobKey
     from oncely.core.keys import job_key as job_key
-    from oncely.core.lifecycle import Status as Status
     from oncely.core.money import Money as Money
-    from oncely.core.profiles import EndpointGroup as EndpointGroup
     from oncely.core.profiles import ProviderProfile as ProviderProfile
     from oncely.core.text import format_time as format_time
     from oncely.core.text import parse_time as parse_time
-    from oncely.enqueue.enqueuer import Enqueuer as Enqueuer
-    from oncely.enqueue.enqueuer import EnqueueResult as EnqueueResult
     from oncely.enqueue.enqueuer import JobPending as JobPending
     from oncely.enqueue.enqueuer import JobState as JobState
     from oncely.handlers.process_queue import worker as worker
     from oncely.plugins.health import Finding as Finding
-    from oncely.plugins.health import failed as failed
-    from oncely.plugins.health import passed as passed
-    from oncely.plugins.health import warned as warned
     from oncely.plugins.http_provider import HttpProvider as HttpProvider
     from oncely.plugins.provider import ApiKeyCheck as ApiKeyCheck
     from oncely.plugins.provider import IamGrant as IamGrant
     from oncely.plugins.provider import Provider as Provider
     from oncely.plugins.provider import ProviderAccess as ProviderAccess
     from oncely.plugins.provider import ProviderSettings as ProviderSettings
-    from oncely.plugins.provider import RequestGate as RequestGate
     from oncely.producer import create_producer as create_producer
 
 _PUBLIC_NAMES: Final = {
-    "oncely.app": "App",
-    "oncely.contracts.job": "AnyJob Job JobSettings Tools",
+    "oncely.contracts.job": "Job JobSettings Tools",
+    "oncely.contracts.message": "BusinessId",
     "oncely.core.effect_outcomes": (
         "Ambiguous Anomalous BusinessWrite Declined EffectOutcome InProgress Json LookupFailed "
         "LookupOutcome LookupUnsupported NotFound NotSent Pending Precondition Prepared Reserved "
         "StillOpen Succeeded"
     ),
     "oncely.core.ended_jobs": "DataOwner",
-    "oncely.core.errors": (
-        "GateClosedError InvalidInputError InvalidMessageError InvalidMoneyError "
-        "NotConfiguredError OncelyError UnavailableError"
-    ),
+    "oncely.core.errors": ("InvalidInputError NotConfiguredError OncelyError UnavailableError"),
     "oncely.core.job_row": "JobRow",
     "oncely.core.job_type": ("AlreadyResolved Call Mismatch NotThereYet PrecheckResult Proceed"),
-    "oncely.core.keys": "IdempotencyKey JobKey MAX_ID_LENGTH job_key",
-    "oncely.core.lifecycle": "Status",
+    "oncely.core.keys": "JobKey job_key",
     "oncely.core.money": "Money",
-    "oncely.core.profiles": "EndpointGroup ProviderProfile",
-    "oncely.core.hints": "proved_outcome",
+    "oncely.core.profiles": "ProviderProfile",
     "oncely.core.text": "format_time parse_time",
     "oncely.plugins.http_provider": "HttpProvider",
-    "oncely.enqueue.enqueuer": "EnqueueResult Enqueuer JobPending JobState",
-    "oncely.plugins.provider": (
-        "ApiKeyCheck IamGrant Provider ProviderAccess ProviderSettings RequestGate"
-    ),
-    "oncely.contracts.message": "MAX_MESSAGE_BYTES encode_message",
+    "oncely.enqueue.enqueuer": "JobPending JobState",
+    "oncely.plugins.provider": ("ApiKeyCheck IamGrant Provider ProviderAccess ProviderSettings"),
     "oncely.handlers.process_queue": "worker",
-    "oncely.aws.business_tables": "BusinessTable",
-    "oncely.aws.sqs": "MessageSender",
     "oncely.producer": "create_producer",
-    "oncely.contracts.registry": "JobRegistry",
-    "oncely.plugins.health": "Finding failed passed warned",
+    "oncely.plugins.health": "Finding",
     "oncely.contracts.table_schema": "Column ColumnType IndexSchema KeySchema TableSchema",
 }
 _MODULE_OF: Final = {

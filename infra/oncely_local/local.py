@@ -13,8 +13,9 @@ from typing import Annotated, Final
 import typer
 from rich.console import Console
 
-from oncely import AnyJob, encode_message
 from oncely.cli.errors import CommandError
+from oncely.contracts.job import AnyJob
+from oncely.contracts.message import encode_message
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.testing.sandbox import FaultKind
 from oncely_local.account import LocalAccount

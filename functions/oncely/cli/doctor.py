@@ -54,7 +54,7 @@ def doctor(stack: StackConnection, *, json: JsonOption = False) -> None:
 def _run_checks(stack: StackConnection) -> "Iterator[Finding]":
     from oncely.cli.health_checks import CHECKS, DeployedStack
     from oncely.core.errors import OncelyError
-    from oncely.plugins.health import warned
+    from oncely.plugins.health import Finding
 
     deployed = DeployedStack(stack, datetime.now(UTC))
     with console.stderr_console().status("checking…") as status:
@@ -66,7 +66,7 @@ def _run_checks(stack: StackConnection) -> "Iterator[Finding]":
             except Exception as error:  # noqa: BLE001  # one failed check must not hide the others
                 known = str(error) if isinstance(error, OncelyError) else repr(error)
                 known = text_for("doctor", known, error)
-                yield warned(name, f"check failed: {describe_aws_error(error) or known}")
+                yield Finding.warned(name, f"check failed: {describe_aws_error(error) or known}")
 
 
 def _result(finding: "Finding") -> "Text":

@@ -28,7 +28,7 @@ from oncely.core.table_guard import DynamoTableIdentity, blocking_reason
 from oncely.core.text import format_minute
 from oncely.history.archive import HistoryArchive
 from oncely.operate.own_tables import JOBS, JOBS_SCHEMA, TTL_ATTRIBUTE
-from oncely.plugins.health import Finding, failed, passed, warned
+from oncely.plugins.health import Finding
 from oncely.plugins.provider import AnyProvider, ApiKeyCheck, ProviderAccess
 
 AwsDescription = Mapping[str, Any]
@@ -147,17 +147,21 @@ def check_stack(deployed: DeployedStack) -> Iterator[Finding]:
     """Check the stack's status."""
     check, status = f"stack {deployed.connection.name}", str(deployed.stack["StackStatus"])
     if status == _ROLLED_BACK:
-        yield warned(
+        yield Finding.warned(
             check,
             "the last deployment was rolled back",
             f"read its events in CloudFormation, then {_DEPLOY_AGAIN}",
         )
     elif status.endswith("_IN_PROGRESS"):
-        yield warned(check, f"a deployment is running ({status})", "check again when it has ended")
+        yield Finding.warned(
+            check, f"a deployment is running ({status})", "check again when it has ended"
+        )
     elif status in {"CREATE_COMPLETE", "UPDATE_COMPLETE", "IMPORT_COMPLETE"}:
-        yield passed(check, status)
+        yield Finding.passed(check, status)
     else:
-        yield failed(check, status, f"read its events in CloudFormation, then {_DEPLOY_AGAIN}")
+        yield Finding.failed(
+            check, status, f"read its events in CloudFormation, then {_DEPLOY_AGAIN}"
+        )
 
 
 def check_job_settings(deployed: DeployedStack) -> Iterator[Finding]:
@@ -171,9 +175,9 @@ def check_job_settings(deployed: DeployedStack) -> Iterator[Finding]:
             settings_type.read(given)
         except ValidationError as error:
             fix = "set it under [job_settings] in the stage's file, and deploy the stack again"
-            yield failed(check, describe_job_settings(error), fix)
+            yield Finding.failed(check, describe_job_settings(error), fix)
         else:
-            yield passed(check, "complete")
+            yield Finding.passed(check, "complete")
 
 
 def check_outputs(deployed: DeployedStack) -> Iterator[Finding]:
@@ -187,9 +191,9 @@ def check_outputs(deployed: DeployedStack) -> Iterator[Finding]:
         *("ReconcilerArn", "RowRetentionDays"),
     }
     if missing := sorted(wanted - set(deployed.connection.outputs)):
-        yield failed("outputs", f"missing: {', '.join(missing)}", _DEPLOY_AGAIN)
+        yield Finding.failed("outputs", f"missing: {', '.join(missing)}", _DEPLOY_AGAIN)
     else:
-        yield passed("outputs", f"all {len(wanted)} exist")
+        yield Finding.passed("outputs", f"all {len(wanted)} exist")
 
 
 # AWS's advice: a batch may be throttled and retried before its messages become visible again.
@@ -215,8 +219,8 @@ def check_queues(deployed: DeployedStack) -> Iterator[Finding]:
 
 def _check_rejects(number: int) -> Finding:
     if not number:
-        return passed("rejected messages", "none in the last 24 hours")
-    return warned(
+        return Finding.passed("rejected messages", "none in the last 24 hours")
+    return Finding.warned(
         "rejected messages",
         f"{number} in the last 24 hours",
         "see why with `oncely rejects list`, and fix the producer",
@@ -228,9 +232,9 @@ def _check_queue(
 ) -> Finding:
     check = f"queue {name}"
     if faults := [*_visibility(deployed, queue), *_dead_letters(queue, last)]:
-        return failed(check, "; ".join(faults), _DEPLOY_QUEUE)
+        return Finding.failed(check, "; ".join(faults), _DEPLOY_QUEUE)
     waiting = int(queue.get("ApproximateNumberOfMessages", 0))
-    return passed(check, f"settings are correct, {waiting} messages waiting")
+    return Finding.passed(check, f"settings are correct, {waiting} messages waiting")
 
 
 def _visibility(deployed: DeployedStack, queue: AwsDescription) -> Iterator[str]:
@@ -262,12 +266,12 @@ def _dead_letters(queue: AwsDescription, last: AwsDescription | None) -> Iterato
 
 def _check_last_queue(name: str, queue: AwsDescription) -> Finding:
     if waiting := int(queue.get("ApproximateNumberOfMessages", 0)):
-        return warned(
+        return Finding.warned(
             name,
             f"{waiting} messages wait for their function",
             "check the function's log; see docs/operations.md#queue-backlog",
         )
-    return passed(name, "empty")
+    return Finding.passed(name, "empty")
 
 
 def _days(seconds: int) -> str:
@@ -289,7 +293,7 @@ def check_functions(deployed: DeployedStack) -> Iterator[Finding]:
         faults = list(_check_function(deployed, function))
         yield from faults
         healthy += not faults
-    yield passed("functions", f"{healthy} of {len(deployed.functions)} are active")
+    yield Finding.passed("functions", f"{healthy} of {len(deployed.functions)} are active")
 
 
 def _check_function(deployed: DeployedStack, function: AwsDescription) -> Iterator[Finding]:
@@ -299,10 +303,10 @@ def _check_function(deployed: DeployedStack, function: AwsDescription) -> Iterat
     # Lambda makes a function inactive after weeks without a call. The next call activates it.
     if states[0] not in {"Active", "Inactive"} or states[1] != "Successful":
         reason = function.get("StateReason") or function.get("LastUpdateStatusReason") or states
-        yield failed(check, f"not running: {reason}", _DEPLOY)
+        yield Finding.failed(check, f"not running: {reason}", _DEPLOY)
     found = deployed.connection.client("lambda").get_function_concurrency(FunctionName=name)
     if found.get("ReservedConcurrentExecutions") == 0:
-        yield failed(
+        yield Finding.failed(
             check,
             "reserved concurrency is 0, so it never runs",
             f"aws lambda delete-function-concurrency --function-name {name}",
@@ -317,7 +321,7 @@ def _check_timeout(
     for contract_type in deployed.contracts:
         needed = contract_type.max_duration().total_seconds()
         if contract_type.queue == queue and needed >= int(function["Timeout"]):
-            yield failed(
+            yield Finding.failed(
                 check,
                 f"a {contract_type.job_type} job may take {needed:g} s, but the function times "
                 f"out after {function['Timeout']} s",
@@ -350,18 +354,18 @@ def _stream_mapping(deployed: DeployedStack, handler: str) -> AwsDescription | N
 
 def _check_mapping(check: str, mapping: AwsDescription | None) -> Finding:
     if mapping is None:
-        return failed(check, "has no event source mapping", _DEPLOY)
+        return Finding.failed(check, "has no event source mapping", _DEPLOY)
     fix = f"aws lambda update-event-source-mapping --uuid {mapping['UUID']} --enabled"
     state = mapping["State"]
     if state in {"Disabled", "Disabling"}:
-        return failed(check, "event source mapping is disabled", fix)
+        return Finding.failed(check, "event source mapping is disabled", fix)
     if state != "Enabled":
-        return warned(check, f"event source mapping is {state}", "check again in a minute")
+        return Finding.warned(check, f"event source mapping is {state}", "check again in a minute")
     if _PARTIAL_FAILURES not in mapping.get("FunctionResponseTypes", []):
-        return failed(
+        return Finding.failed(
             check, f"{_PARTIAL_FAILURES} is off: one failure redelivers the whole batch", _DEPLOY
         )
-    return passed(check, "event source mapping is enabled")
+    return Finding.passed(check, "event source mapping is enabled")
 
 
 def check_concurrency(deployed: DeployedStack) -> Iterator[Finding]:
@@ -375,9 +379,9 @@ def check_concurrency(deployed: DeployedStack) -> Iterator[Finding]:
     workers = sum(one.get("MaximumConcurrency", 0) for one in scaling)
     needed = workers + OTHER_FUNCTIONS_CONCURRENCY
     if limit >= needed:
-        yield passed(check, f"the account limit is {limit:,}")
+        yield Finding.passed(check, f"the account limit is {limit:,}")
         return
-    yield warned(
+    yield Finding.warned(
         check,
         f"the account limit is {limit}, but this stack may need {needed}: under load, functions "
         "are throttled and messages are delayed or dead-lettered",
@@ -405,9 +409,9 @@ def check_tables(deployed: DeployedStack) -> Iterator[Finding]:
         else:
             faults += missing
         if faults:
-            yield failed(f"table {name}", "; ".join(faults), _DEPLOY)
+            yield Finding.failed(f"table {name}", "; ".join(faults), _DEPLOY)
         elif not missing:
-            yield passed(f"table {name}", "active, with all indexes")
+            yield Finding.passed(f"table {name}", "active, with all indexes")
         if name == JOBS:
             yield _check_identity(client, table, deployed.now)
         if deployed.connection.is_local:
@@ -436,7 +440,7 @@ def _missing_indexes(described: AwsDescription, indexes: tuple[IndexSchema, ...]
 
 
 def _without_index(name: str, missing: str) -> Finding:
-    return warned(
+    return Finding.warned(
         f"table {name}",
         f"{missing}: the reconciler does not find rows whose message was lost",
         "add the index, or send messages from an outbox; see docs/tables.md",
@@ -450,29 +454,29 @@ def _check_identity(client: Any, table: str, now: datetime) -> Finding:  # noqa:
     item, facts = look.identity(), look.with_protection(look.facts())
     summary = f"table id {facts.table_id}; stream, TTL and point-in-time recovery are on"
     if (reason := blocking_reason(item, facts, now=now)) is not None or item is None:
-        return failed(check, reason or "", "see docs/operations.md#job-table-blocked")
+        return Finding.failed(check, reason or "", "see docs/operations.md#job-table-blocked")
     if item.restored_at is not None:
         summary = f"{summary}; restored at {format_minute(item.restored_at)}"
-    return passed(check, f"{item.deployment}; {summary}")
+    return Finding.passed(check, f"{item.deployment}; {summary}")
 
 
 def _check_expiry(client: Any, name: str, table: str) -> Finding:  # noqa: ANN401  # boto3's client
     check = f"TTL of table {name}"
     found = client.describe_time_to_live(TableName=table)["TimeToLiveDescription"]
     if found.get("TimeToLiveStatus") not in {"ENABLED", "ENABLING"}:
-        return failed(check, "TTL is off: rows never expire", _DEPLOY)
+        return Finding.failed(check, "TTL is off: rows never expire", _DEPLOY)
     if found.get("AttributeName") != TTL_ATTRIBUTE:
-        return failed(
+        return Finding.failed(
             check, f"rows expire by {found.get('AttributeName')}, not by {TTL_ATTRIBUTE}", _DEPLOY
         )
-    return passed(check, f"rows expire by {TTL_ATTRIBUTE}")
+    return Finding.passed(check, f"rows expire by {TTL_ATTRIBUTE}")
 
 
 def _check_recovery(client: Any, name: str, table: str) -> Iterator[Finding]:  # noqa: ANN401  # boto3's client
     found = client.describe_continuous_backups(TableName=table)["ContinuousBackupsDescription"]
     state = found.get("PointInTimeRecoveryDescription", {}).get("PointInTimeRecoveryStatus")
     if state != "ENABLED":
-        yield warned(
+        yield Finding.warned(
             f"table {name}",
             "point-in-time recovery is off",
             f"aws dynamodb update-continuous-backups --table-name {table} "
@@ -495,9 +499,9 @@ def check_keys(deployed: DeployedStack) -> Iterator[Finding]:
         described = client.describe_table(TableName=table)["Table"]
         check = f"keys of {name}"
         if faults := list(_key_faults(schema, deployed.columns(name), described)):
-            yield failed(check, "; ".join(faults), _MAP)
+            yield Finding.failed(check, "; ".join(faults), _MAP)
         else:
-            yield passed(check, "matches what the jobs expect")
+            yield Finding.passed(check, "matches what the jobs expect")
 
 
 def check_columns(deployed: DeployedStack) -> Iterator[Finding]:
@@ -590,10 +594,12 @@ def _check_columns(
         elif column.required and rows and not found:
             unusable.append(f"none of {len(rows)} sampled rows has {_label(column, name)}")
     if unusable:
-        return failed(check, "; ".join([*unusable, *partly]), _MAP)
+        return Finding.failed(check, "; ".join([*unusable, *partly]), _MAP)
     if partly:
-        return warned(check, "; ".join(partly), "correct these rows: their jobs need review")
-    return passed(check, f"{len(rows)} rows sampled, with every column that the jobs need")
+        return Finding.warned(
+            check, "; ".join(partly), "correct these rows: their jobs need review"
+        )
+    return Finding.passed(check, f"{len(rows)} rows sampled, with every column that the jobs need")
 
 
 def _type(value: Mapping[str, Any] | None) -> str | None:
@@ -633,8 +639,8 @@ def _check_sparse_index(
             break
     check = f"index {index.name} of {schema.name}"
     if not found:
-        return passed(check, f"{read} rows sampled, none has {sort} without {partition}")
-    return warned(
+        return Finding.passed(check, f"{read} rows sampled, none has {sort} without {partition}")
+    return Finding.warned(
         check,
         f"{len(found)} of {read} sampled rows have {sort} without {partition} "
         f"({', '.join(found[:_MAX_SHOWN])}): the reconciler cannot find them if their message "
@@ -652,18 +658,20 @@ def check_retention(deployed: DeployedStack) -> Iterator[Finding]:
     ]
     check = "row retention"
     if not days:
-        yield failed(check, "no function sets RETENTION_DAYS", _DEPLOY)
+        yield Finding.failed(check, "no function sets RETENTION_DAYS", _DEPLOY)
         return
     row_retention, least = timedelta(days=min(days)), _min_retention(deployed)
     kept = min(one.effective_retention(row_retention) for one in deployed.contracts)
     if kept <= least:
-        yield failed(
+        yield Finding.failed(
             check,
             f"rows are kept {kept.days} days, but a job could run again for {least.days} days",
             "raise row_retention_days in the stage's file, or the contract's proof_retention",
         )
     else:
-        yield passed(check, f"{kept.days} days; a job could run again for {least.days} days")
+        yield Finding.passed(
+            check, f"{kept.days} days; a job could run again for {least.days} days"
+        )
     yield from _check_archive(deployed)
 
 
@@ -691,9 +699,9 @@ def _check_archive(deployed: DeployedStack) -> Iterator[Finding]:
     client = deployed.connection.client("s3")
     client.head_bucket(Bucket=name)
     if client.get_bucket_versioning(Bucket=name).get("Status") == "Enabled":
-        yield passed("archive", f"{name} is versioned")
+        yield Finding.passed("archive", f"{name} is versioned")
     else:
-        yield warned(
+        yield Finding.warned(
             "archive",
             "versioning is off: an archived message could be overwritten",
             f"aws s3api put-bucket-versioning --bucket {name} "
@@ -708,9 +716,9 @@ def check_history(deployed: DeployedStack) -> Iterator[Finding]:
         return
     gaps = HistoryArchive(S3Objects(deployed.connection.client("s3"), bucket)).open_gaps()
     if not gaps:
-        yield passed("history", "no open gaps")
+        yield Finding.passed("history", "no open gaps")
         return
-    yield failed(
+    yield Finding.failed(
         "history",
         f"{len(gaps)} open gaps since {gaps[0].recorded_at:%Y-%m-%d}: job changes are missing, "
         "and a restore is refused",
@@ -760,19 +768,19 @@ def _check_secret(
         value = client.get_secret_value(SecretId=arn).get("SecretString") or ""
     except AWS_ERRORS as error:
         if error_code(error) == "ResourceNotFoundException":
-            return failed(check, _NOT_SET, fix)
+            return Finding.failed(check, _NOT_SET, fix)
         if not error_code(error).startswith("AccessDenied"):
             raise
         if client.describe_secret(SecretId=arn).get("VersionIdsToStages"):
-            return passed(check, "set (you do not have permission to read it)")
-        return failed(check, _NOT_SET, fix)
+            return Finding.passed(check, "set (you do not have permission to read it)")
+        return Finding.failed(check, _NOT_SET, fix)
     if not (value := value.strip()):
-        return failed(check, _NOT_SET, fix)
+        return Finding.failed(check, _NOT_SET, fix)
     if not (value.isascii() and value.isprintable()):
         message = "contains a line break or an invalid character: its jobs cannot run"
-        return failed(check, message, fix)
+        return Finding.failed(check, message, fix)
     if plugin is None:
-        return passed(check, "set")
+        return Finding.passed(check, "set")
     return _check_key(connection, plugin, check, value, fix)
 
 
@@ -782,18 +790,18 @@ def _check_key(
     provider = plugin.profile.name
     prefixes = plugin.api_key_prefixes
     if not value.startswith(prefixes):
-        return failed(check, f"does not begin with {' or '.join(prefixes)}", fix)
+        return Finding.failed(check, f"does not begin with {' or '.join(prefixes)}", fix)
     if _is_production(connection) and value.startswith(plugin.test_key_prefixes):
-        return warned(check, "a test key is used in production", fix)
+        return Finding.warned(check, "a test key is used in production", fix)
     match connection.check_api_key(plugin, value):
         case ApiKeyCheck(accepted=True):
-            return passed(check, f"{provider} accepts it")
+            return Finding.passed(check, f"{provider} accepts it")
         case ApiKeyCheck(accepted=False, reason=reason):
-            return failed(check, f"{provider} rejects it: {reason}", fix)
+            return Finding.failed(check, f"{provider} rejects it: {reason}", fix)
         case ApiKeyCheck(reason=reason):
-            return warned(check, f"{provider} could not check it: {reason}")
+            return Finding.warned(check, f"{provider} could not check it: {reason}")
         case None:
-            return passed(check, "set")
+            return Finding.passed(check, "set")
 
 
 def _is_production(connection: StackConnection) -> bool:
@@ -818,12 +826,14 @@ def check_reconciler(deployed: DeployedStack) -> Iterator[Finding]:
     ended = [one["status"] for one in listed if one["status"] != "RUNNING"]
     unsuccessful = [status for status in ended if status != "SUCCEEDED"]
     if unsuccessful and unsuccessful == ended:
-        yield failed(check, f"the last {len(unsuccessful)} sweeps failed", _RUNBOOK)
+        yield Finding.failed(check, f"the last {len(unsuccessful)} sweeps failed", _RUNBOOK)
     elif unsuccessful:
-        yield warned(check, f"{len(unsuccessful)} of the last {len(ended)} sweeps failed", _RUNBOOK)
+        yield Finding.warned(
+            check, f"{len(unsuccessful)} of the last {len(ended)} sweeps failed", _RUNBOOK
+        )
     else:
         # There may be none: no sweep starts while nothing is due.
-        yield passed(check, f"no failed sweeps among the last {len(ended)}")
+        yield Finding.passed(check, f"no failed sweeps among the last {len(ended)}")
 
 
 def _check_schedule(deployed: DeployedStack) -> Iterator[Finding]:
@@ -831,7 +841,7 @@ def _check_schedule(deployed: DeployedStack) -> Iterator[Finding]:
     check = "reconciler schedule"
     names = deployed.physical_ids("AWS::Scheduler::Schedule")
     if not names:
-        yield failed(check, "the stack has no schedule", _DEPLOY)
+        yield Finding.failed(check, "the stack has no schedule", _DEPLOY)
     for name in names:
         if "PaymentAudit" in name:  # does not resolve jobs
             continue
@@ -839,9 +849,11 @@ def _check_schedule(deployed: DeployedStack) -> Iterator[Finding]:
         group, _, own = name.rpartition("|")
         found = client.get_schedule(Name=own, **({"GroupName": group} if group else {}))
         if found["State"] == "ENABLED":
-            yield passed(check, f"enabled: {found['ScheduleExpression']}")
+            yield Finding.passed(check, f"enabled: {found['ScheduleExpression']}")
         else:
-            yield failed(check, "disabled: unknown jobs are not resolved", "enable the schedule")
+            yield Finding.failed(
+                check, "disabled: unknown jobs are not resolved", "enable the schedule"
+            )
 
 
 def check_jobs(deployed: DeployedStack) -> Iterator[Finding]:
@@ -851,20 +863,22 @@ def check_jobs(deployed: DeployedStack) -> Iterator[Finding]:
     or_more = "+" if "needs_review" in counts.truncated else ""
     if waiting := counts.needs_review:
         jobs = "1 job needs" if waiting == 1 and not or_more else f"{waiting:,}{or_more} jobs need"
-        yield warned("needs review", f"{jobs} review", f"oncely list --status needs_review{here}")
+        yield Finding.warned(
+            "needs review", f"{jobs} review", f"oncely list --status needs_review{here}"
+        )
     else:
-        yield passed("needs review", "no jobs need review")
+        yield Finding.passed("needs review", "no jobs need review")
     oldest, check = counts.oldest_unresolved_at, "oldest unresolved job"
     if oldest is None:
-        yield passed(check, "none")
+        yield Finding.passed(check, "none")
     elif deployed.now - oldest > _MAX_UNRESOLVED_AGE:
-        yield warned(
+        yield Finding.warned(
             check,
             f"unresolved {_since(oldest, deployed.now)}",
             f"oncely list --status in_progress{here}, then oncely reconcile KEY{here}",
         )
     else:
-        yield passed(check, f"unresolved {_since(oldest, deployed.now)}")
+        yield Finding.passed(check, f"unresolved {_since(oldest, deployed.now)}")
 
 
 def _since(at: datetime, now: datetime) -> str:
@@ -877,23 +891,23 @@ def check_gates(deployed: DeployedStack) -> Iterator[Finding]:
     here = deployed.connection.cli_options
     paused = [(one, entry) for one in snapshot.pauses.values() if (entry := one.current)]
     for one, entry in paused:
-        yield warned(
+        yield Finding.warned(
             "paused",
             f"{one.target} {_since(entry.at, deployed.now)} by {operator_name(entry.actor)}: "
             f"{entry.reason}",
             f"oncely resume {one.target}{here}",
         )
     if not paused:
-        yield passed("paused", "nothing")
+        yield Finding.passed("paused", "nothing")
     opened = {name: at for name, one in snapshot.gates.items() if (at := one.opened_at)}
     for name, at in sorted(opened.items()):
-        yield warned(
+        yield Finding.warned(
             "circuit",
             f"{name} has not responded {_since(at, deployed.now)}",
             "no action needed: its jobs wait, and continue when it responds",
         )
     if not opened:
-        yield passed("circuit", "every provider responds")
+        yield Finding.passed("circuit", "every provider responds")
 
 
 _MAX_ALARM_NAMES: Final = 100  # CloudWatch's limit for one request
@@ -904,7 +918,7 @@ def check_alarms(deployed: DeployedStack) -> Iterator[Finding]:
     client = deployed.connection.client("cloudwatch")
     names = deployed.physical_ids("AWS::CloudWatch::Alarm")
     if not names:
-        yield failed("alarms", "the stack has no alarms", _DEPLOY)
+        yield Finding.failed("alarms", "the stack has no alarms", _DEPLOY)
         return
     found = [
         one
@@ -920,9 +934,11 @@ def check_alarms(deployed: DeployedStack) -> Iterator[Finding]:
         if not one.get("ActionsEnabled", True) or not one.get("AlarmActions")
     ]
     if missing:
-        yield failed("alarms", f"missing: {', '.join(missing)}", _DEPLOY)
+        yield Finding.failed("alarms", f"missing: {', '.join(missing)}", _DEPLOY)
     if without_action:
-        yield failed("alarms", f"send no notification: {', '.join(without_action)}", _DEPLOY)
+        yield Finding.failed(
+            "alarms", f"send no notification: {', '.join(without_action)}", _DEPLOY
+        )
     firing = [one for one in found if one["StateValue"] == "ALARM"]
     for one in firing:
         # The description has the next command and the runbook.
@@ -930,13 +946,13 @@ def check_alarms(deployed: DeployedStack) -> Iterator[Finding]:
         command, runbook = description.next_step, description.runbook
         # The reader has just run the doctor.
         first = f"{command}; " if command and not command.startswith("oncely doctor") else ""
-        yield warned(
+        yield Finding.warned(
             f"alarm {one['AlarmName']}",
             f"in alarm: {description.impact.rstrip('.')}",
             f"{first}see {runbook or 'docs/operations.md'}",
         )
     if not (missing or without_action or firing):
-        yield passed("alarms", f"all {len(found)} exist, send notifications and are OK")
+        yield Finding.passed("alarms", f"all {len(found)} exist, send notifications and are OK")
 
 
 def check_alert_subscriptions(deployed: DeployedStack) -> Iterator[Finding]:
@@ -951,15 +967,15 @@ def check_alert_subscriptions(deployed: DeployedStack) -> Iterator[Finding]:
     confirmed = len(found) - len(pending)
     check = "alerts"
     for one in pending:
-        yield warned(
+        yield Finding.warned(
             check, f"{one['Endpoint']} has not confirmed", "open the link in the email from AWS"
         )
     if confirmed:
-        yield passed(check, f"{confirmed} confirmed subscriptions")
+        yield Finding.passed(check, f"{confirmed} confirmed subscriptions")
     elif deployed.connection.is_local:
-        yield warned(check, "no subscribers, as usual for the local stack")
+        yield Finding.warned(check, "no subscribers, as usual for the local stack")
     else:
-        yield failed(
+        yield Finding.failed(
             check,
             "no subscribers: alerts are not delivered",
             f"aws sns subscribe --topic-arn {topic} --protocol email --notification-endpoint …",

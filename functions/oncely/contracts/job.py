@@ -276,6 +276,10 @@ class Job(BaseModel, JobType[F], Generic[F]):
         time = {} if self.run_at is None else {"run_at": self.run_at.isoformat()}
         return {**self.to_dict(), **time}
 
+    def to_body(self) -> str:
+        """Return the message as text, for a queue."""
+        return encode_message(self.to_sent_dict())
+
     def business_values(self) -> dict[str, Json]:
         """Return what the fingerprint covers without a precheck: the fields that are not defaults.
 

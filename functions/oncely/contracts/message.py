@@ -8,6 +8,8 @@ from typing import Annotated, Final
 
 from pydantic import AwareDatetime, BeforeValidator, Field
 
+from oncely.core.keys import MAX_ID_LENGTH
+
 # Ample for a message that refers to data by id, and far below the 400 kB limit of a row.
 MAX_MESSAGE_BYTES: Final = 64 * 1024
 
@@ -23,6 +25,8 @@ def _iso_time(value: object) -> object:
         raise ValueError("write a time with a zone, such as 2026-12-07T09:00:00Z") from None
 
 
+# The id of a business row, as messages have it.
+BusinessId = Annotated[str, Field(min_length=1, max_length=MAX_ID_LENGTH)]
 RunAt = Annotated[AwareDatetime, BeforeValidator(_iso_time), Field(description="time with a zone")]
 
 

@@ -30,28 +30,13 @@ def claim_of_tag(job: JobRow, tag: str, key: str) -> int | None:
     return None
 
 
-def proved_outcome(job: JobRow) -> Succeeded | Anomalous | None:
-    """What the saved events prove. Returns None if they prove nothing."""
-    if not (proofs := job.proofs):
-        return None
-    refs = sorted({str(proof.ref) for proof in proofs})
-    if len(refs) > 1:
-        return Anomalous(f"events prove that it was sent {len(refs)} times: {', '.join(refs)}")
-    [ref], provider = refs, proofs[0].provider
-    earlier = sorted({proof.fence or 0 for proof in proofs} - {job.fence})
-    if earlier:
-        reason = f"an event of {provider} proves that claim {earlier[0]} sent it as {ref}"
-        return Anomalous(f"{reason}, and claim {job.fence} may have sent it again", ref)
-    return Succeeded(f"an event of {provider} proves that it was sent as {ref}", ref)
-
-
 def on_proof(row: JobRow) -> Decision | None:
     """Escalate a job whose row says that nothing was sent, or something else.
 
     Returns None if the events agree with the row, or the row waits for them. The decision is made
     once: an operator who has seen it is not asked again by another delivery.
     """
-    outcome = proved_outcome(row)
+    outcome = row.proved_outcome
     if outcome is None or _agrees(row):
         return None
     if row.allows(Event.CLAIM):

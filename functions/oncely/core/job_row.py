@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
-from oncely.core.effect_outcomes import Json
+from oncely.core.effect_outcomes import Anomalous, Json, Succeeded
 from oncely.core.keys import MAX_ID_LENGTH, JobKey
 from oncely.core.lifecycle import (
     AWAITS_MESSAGE,
@@ -283,6 +283,21 @@ class JobRow:
     def proofs(self) -> tuple[EventRecord, ...]:
         """The events that prove its effect."""
         return tuple(event for event in self.provider_events if event.proves)
+
+    @property
+    def proved_outcome(self) -> Succeeded | Anomalous | None:
+        """What the saved events prove. Returns None if they prove nothing."""
+        if not (proofs := self.proofs):
+            return None
+        refs = sorted({str(proof.ref) for proof in proofs})
+        if len(refs) > 1:
+            return Anomalous(f"events prove that it was sent {len(refs)} times: {', '.join(refs)}")
+        [ref], provider = refs, proofs[0].provider
+        earlier = sorted({proof.fence or 0 for proof in proofs} - {self.fence})
+        if earlier:
+            reason = f"an event of {provider} proves that claim {earlier[0]} sent it as {ref}"
+            return Anomalous(f"{reason}, and claim {self.fence} may have sent it again", ref)
+        return Succeeded(f"an event of {provider} proves that it was sent as {ref}", ref)
 
     @property
     def unresolved(self) -> bool:

@@ -4,7 +4,7 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field
 
-from oncely import BusinessWrite, InvalidMoneyError, JobRow, Money
+from oncely import BusinessWrite, InvalidInputError, JobRow, Money
 
 PAID: Final = "paid"
 PAYMENT_FAILED: Final = "payment_failed"
@@ -27,7 +27,7 @@ def amount_label(job: JobRow) -> str:
     amount, currency = job.amount or result.get("amount"), job.currency or result.get("currency")
     try:
         return str(Money.parse(amount, currency))
-    except InvalidMoneyError:
+    except InvalidInputError:
         return "the order's amount"
 
 

@@ -5,20 +5,20 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from pydantic import Field, ValidationError
 
 from oncely import (
     AlreadyResolved,
     Anomalous,
-    AnyJob,
+    BusinessId,
     BusinessWrite,
     Call,
     DataOwner,
     Declined,
     EffectOutcome,
-    InvalidMoneyError,
+    InvalidInputError,
     Job,
     JobKey,
     JobRow,
@@ -52,7 +52,7 @@ from oncely.jobs.orders import (
 )
 from oncely.jobs.payment_providers import DEFAULT_PROVIDER, PAYMENT_PROVIDERS
 from oncely.jobs.receipt_send import ReceiptSend
-from oncely.jobs.tables import CHARGE_SHARD, CHARGE_SHARDS, ORDERS, REQUESTED_INDEX, BusinessId
+from oncely.jobs.tables import CHARGE_SHARD, CHARGE_SHARDS, ORDERS, REQUESTED_INDEX
 from oncely.providers.interfaces import VOIDED, Payment, PaymentProvider
 from oncely.providers.ses import SES
 
@@ -322,7 +322,7 @@ class PaymentCharge(Job[Order]):
             with suppress(ValidationError):  # the order id is not valid in a message
                 yield PaymentCharge.model_validate({"order_id": row["order_id"]})
 
-    def follow_ups(self, row: JobRow) -> tuple[AnyJob, ...]:
+    def follow_ups(self, row: JobRow) -> tuple[Job[Any], ...]:
         if not row.status.is_finished or not self.tools.is_configured(SES):
             return ()
         return (ReceiptSend(order_id=self.order_id),)
@@ -352,7 +352,7 @@ def _charge_of_others(job: JobRow) -> str | None:
 def _order(row: Mapping[str, object], charge: PaymentCharge, provider: str) -> Order | str:
     try:
         money = Money.parse(row.get("amount"), row.get("currency"))
-    except InvalidMoneyError as error:
+    except InvalidInputError as error:
         return str(error)
     named = {}
     for name in ("customer_id", "payment_customer", "payment_method"):

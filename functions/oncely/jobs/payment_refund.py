@@ -8,11 +8,12 @@ from typing import ClassVar, Final
 from oncely import (
     AlreadyResolved,
     Anomalous,
+    BusinessId,
     BusinessWrite,
     Call,
     DataOwner,
     EffectOutcome,
-    InvalidMoneyError,
+    InvalidInputError,
     Job,
     JobRow,
     LookupFailed,
@@ -39,7 +40,7 @@ from oncely.jobs.orders import (
 )
 from oncely.jobs.payment_providers import DEFAULT_PROVIDER, PAYMENT_PROVIDERS
 from oncely.jobs.refund_ledger import RefundLedger, RefundState, charge_objection, end_entry
-from oncely.jobs.tables import ORDERS, REFUND_REQUESTS, REFUNDS, BusinessId
+from oncely.jobs.tables import ORDERS, REFUND_REQUESTS, REFUNDS
 from oncely.providers.interfaces import PaymentProvider, Refund
 
 # The slowest payment that a refund waits for is a bank debit.
@@ -273,7 +274,7 @@ def _request(row: Mapping[str, object]) -> RefundRequest | str:
         return f"requested_at: {error}"
     try:
         money = Money.parse(row.get("amount"), row.get("currency"))
-    except InvalidMoneyError as error:
+    except InvalidInputError as error:
         return str(error)
     return RefundRequest(money, requested_by, requested_at)
 

@@ -6,10 +6,11 @@ from datetime import timedelta
 from oncely import (
     AlreadyResolved,
     Anomalous,
+    BusinessId,
     Call,
     DataOwner,
     EffectOutcome,
-    InvalidMoneyError,
+    InvalidInputError,
     Job,
     JobRow,
     LookupOutcome,
@@ -20,10 +21,9 @@ from oncely import (
     PrecheckResult,
     Proceed,
     Succeeded,
-    proved_outcome,
 )
 from oncely.jobs.orders import PAID, UNPAID
-from oncely.jobs.tables import ORDERS, BusinessId
+from oncely.jobs.tables import ORDERS
 from oncely.providers.interfaces import Email
 from oncely.providers.ses import SES
 
@@ -74,7 +74,7 @@ class ReceiptSend(Job[Email]):
             return AlreadyResolved(outcome=Succeeded(_RECEIPTS_OFF))
         try:
             money = Money.parse(order.get("amount"), order.get("currency"))
-        except InvalidMoneyError as error:
+        except InvalidInputError as error:
             return AlreadyResolved(outcome=Anomalous(f"order {self.order_id}: {error}"))
         email = Email(
             to=address,
@@ -90,7 +90,7 @@ class ReceiptSend(Job[Email]):
 
     def lookup(self, call: Call[Email]) -> LookupOutcome:
         """Read what SES's events prove: SES itself cannot be asked."""
-        proved = proved_outcome(call.row)
+        proved = call.row.proved_outcome
         if isinstance(proved, Succeeded):
             return replace(proved, result={"message_id": proved.ref})
         if proved is not None:

@@ -12,6 +12,7 @@ from pydantic import Field
 from oncely import (
     AlreadyResolved,
     Anomalous,
+    BusinessId,
     BusinessWrite,
     Call,
     DataOwner,
@@ -28,7 +29,7 @@ from oncely import (
     format_time,
     parse_time,
 )
-from oncely.jobs.tables import IMPORT_EVENTS, RECORDS, BusinessId
+from oncely.jobs.tables import IMPORT_EVENTS, RECORDS
 from oncely.providers.hubspot import HUBSPOT
 from oncely.providers.interfaces import CrmRecord, RecordNotFound
 

@@ -9,21 +9,20 @@ from pydantic import AfterValidator, Field
 
 from oncely import (
     Anomalous,
+    BusinessId,
     Call,
     EffectOutcome,
     InProgress,
     Job,
     JobKey,
     JobRow,
-    Json,
     NotSent,
     Succeeded,
-    encode_message,
     format_time,
     job_key,
     parse_time,
 )
-from oncely.jobs.tables import BusinessId
+from oncely.jobs.sync_contact import SyncContact
 from oncely.providers.hubspot import HUBSPOT
 from oncely.providers.interfaces import CrmPage, CrmRecord
 
@@ -103,7 +102,7 @@ class SyncImport(Job):
                 return page
             if page.after is not None and page.after == progress.after:
                 return Anomalous(f"HubSpot's cursor does not advance from {page.after}")
-            bodies = [_message_body(self.source, record) for record in page.records]
+            bodies = [self._contact(record).to_body() for record in page.records]
             outbox = self.tools.message_sender(self.queue)
             # One group, so that a large import does not delay the other messages of the queue.
             if not all(outbox.send(bodies, groups=[call.row.job_key] * len(bodies))):
@@ -124,14 +123,7 @@ class SyncImport(Job):
             return crm.list_contacts(after=after)
         return crm.list_changed(since=parse_time(self.updated_since), after=after)
 
-
-def _message_body(source: str, record: CrmRecord) -> str:
-    message: dict[str, Json] = {
-        "job": "sync.contact",
-        "v": 1,
-        "source": source,
-        "source_id": record.record_id,
+    def _contact(self, record: CrmRecord) -> SyncContact:
         # The time of the version, so that it is the same job in every import.
-        "event_id": format_time(record.updated_at),
-    }
-    return encode_message(message)
+        version = format_time(record.updated_at)
+        return SyncContact(source=self.source, source_id=record.record_id, event_id=version)

@@ -11,7 +11,7 @@ from oncely import (
     AlreadyResolved,
     Ambiguous,
     Anomalous,
-    AnyJob,
+    BusinessId,
     BusinessWrite,
     Call,
     DataOwner,
@@ -34,7 +34,7 @@ from oncely import (
     parse_time,
 )
 from oncely.jobs.sync_contact import SyncContact, record_problem
-from oncely.jobs.tables import RECORDS, BusinessId
+from oncely.jobs.tables import RECORDS
 from oncely.providers.hubspot import HUBSPOT
 from oncely.providers.interfaces import (
     EMAIL_PROPERTY,
@@ -236,7 +236,7 @@ class SyncPush(Job[RecordSnapshot]):
                     return NotFound(reason)
                 return self._recorded_outcome(call, contact)
 
-    def follow_ups(self, row: JobRow) -> tuple[AnyJob, ...]:
+    def follow_ups(self, row: JobRow) -> tuple[Job[Any], ...]:
         result = row.result or {}
         if crm_id := result.get("missing_crm_id"):
             event = f"push-{self.version}"

@@ -1,14 +1,9 @@
 """The business tables of the shipped jobs."""
 
 import zlib
-from typing import Annotated, Final
+from typing import Final
 
-from pydantic import Field
-
-from oncely import MAX_ID_LENGTH, Column, ColumnType, IndexSchema, KeySchema, TableSchema
-
-# The id of a business row, as messages have it.
-BusinessId = Annotated[str, Field(min_length=1, max_length=MAX_ID_LENGTH)]
+from oncely import Column, ColumnType, IndexSchema, KeySchema, TableSchema
 
 # Orders whose charge was requested and is not done. The producer sets the partition attribute
 # with `charge_requested_at`: a single partition would limit it to 500 requests a second.

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Self
 
 
 class CheckStatus(StrEnum):
@@ -21,17 +22,17 @@ class Finding:
     message: str
     fix: str = ""
 
+    @classmethod
+    def passed(cls, check: str, message: str) -> Self:
+        """Return one that is fine."""
+        return cls(check=check, status=CheckStatus.OK, message=message)
 
-def passed(check: str, message: str) -> Finding:
-    """Create an `ok` finding."""
-    return Finding(check=check, status=CheckStatus.OK, message=message)
+    @classmethod
+    def warned(cls, check: str, message: str, fix: str = "") -> Self:
+        """Return one that works, but needs attention."""
+        return cls(check=check, status=CheckStatus.WARNING, message=message, fix=fix)
 
-
-def warned(check: str, message: str, fix: str = "") -> Finding:
-    """Create a `warning` finding."""
-    return Finding(check=check, status=CheckStatus.WARNING, message=message, fix=fix)
-
-
-def failed(check: str, message: str, fix: str) -> Finding:
-    """Create a `broken` finding."""
-    return Finding(check=check, status=CheckStatus.BROKEN, message=message, fix=fix)
+    @classmethod
+    def failed(cls, check: str, message: str, fix: str) -> Self:
+        """Return one that is broken."""
+        return cls(check=check, status=CheckStatus.BROKEN, message=message, fix=fix)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from email.utils import parseaddr
 from typing import Any, Final
 
-from oncely import Finding, failed, passed, warned
+from oncely import Finding
 from oncely.core.aws_errors import AWS_ERRORS, error_code
 from oncely.providers.ses.events import EVENT_TYPES
 
@@ -19,23 +19,23 @@ def check_account(client: Any, *, is_production: bool) -> Iterator[Finding]:  # 
     check = "mail"
     account = client.get_account()
     if not account.get("SendingEnabled", True):
-        yield failed(
+        yield Finding.failed(
             check,
             "SES sending is paused for this account",
             "read why in the SES console (Account dashboard), then run: "
             "aws sesv2 put-account-sending-attributes --sending-enabled",
         )
     elif account.get("EnforcementStatus") == "PROBATION":
-        yield warned(
+        yield Finding.warned(
             check,
             "AWS is reviewing this account's email and may pause it",
             "read the case in the SES console (Reputation metrics)",
         )
     if account.get("ProductionAccessEnabled"):
-        yield passed(check, "the account can send to any address")
+        yield Finding.passed(check, "the account can send to any address")
         return
     # A production stack sends to customers, whose addresses are not verified.
-    finding = failed if is_production else warned
+    finding = Finding.failed if is_production else Finding.warned
     yield finding(
         check,
         "the account is in the SES sandbox: it sends only to verified addresses, and other "
@@ -54,10 +54,10 @@ def check_sender(client: Any, sender: str) -> Iterator[Finding]:  # noqa: ANN401
             continue
         known[identity] = details
         if details.get("VerifiedForSendingStatus"):
-            yield passed(check, f"verified through {identity}")
+            yield Finding.passed(check, f"verified through {identity}")
             return
     for identity, details in known.items():
-        yield failed(
+        yield Finding.failed(
             check,
             f"{identity} is not verified yet ({details.get('VerificationStatus', 'unknown')}): "
             "no receipts are sent",
@@ -66,7 +66,7 @@ def check_sender(client: Any, sender: str) -> Iterator[Finding]:  # noqa: ANN401
             else "publish the DNS records that the SES console shows for it",
         )
     if not known:
-        yield failed(
+        yield Finding.failed(
             check,
             "neither it nor its domain is registered with SES in this region: no receipts are sent",
             f"aws sesv2 create-email-identity --email-identity {address}, "
@@ -102,7 +102,7 @@ def check_events(client: Any, configuration_set: str) -> Iterator[Finding]:  # n
     except AWS_ERRORS as error:
         if error_code(error) != "NotFoundException":
             raise
-        yield failed(
+        yield Finding.failed(
             check, "the configuration set does not exist: no receipts are sent", "deploy again"
         )
         return
@@ -113,11 +113,11 @@ def check_events(client: Any, configuration_set: str) -> Iterator[Finding]:  # n
         for type_ in one.get("MatchingEventTypes", ())
     }
     if missing := sorted(set(EVENT_TYPES) - published):
-        yield warned(
+        yield Finding.warned(
             check,
             f"{', '.join(missing)} events do not reach EventBridge: receipts without a response "
             "need an operator",
             "deploy again, or add them to your event destination for the default event bus",
         )
     else:
-        yield passed(check, "events prove receipts whose response was lost")
+        yield Finding.passed(check, "events prove receipts whose response was lost")
