@@ -38,7 +38,7 @@ class _Worker:
             sleep=lambda seconds: self.clock.advance(seconds=seconds),
             snapshot_age=timedelta(days=1),
         )
-        self.contract = PaymentCharge(InMemoryStack().tools, "stripe")
+        self.contract = PaymentCharge(order_id="18452").with_tools(InMemoryStack().tools, "stripe")
 
     def run_batch(self) -> list[float]:
         """Take the slots of a batch. Returns when its jobs passed; a job on hold returns later."""

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from oncely.contracts.job import AnyJob
 from oncely.core.keys import JobKey
-from oncely.core.profiles import ProviderProfile, RetryPolicy, RetrySafety
 from oncely.jobs.shipped import SHIPPED_JOBS
 from oncely.jobs.tables import charge_shard
 from tests.integration.ping import Ping
@@ -24,22 +23,12 @@ _BEGIN: Final = datetime(2026, 11, 16, 3, 0, 0, 123_000, tzinfo=UTC)
 
 
 class NaturalPing(Ping):
-    policy = RetryPolicy(
-        safety=RetrySafety.NATURAL,
-        profile=ProviderProfile(name="Ping", request_timeout=timedelta(seconds=1), max_calls=1),
-    )
+    safety = "natural"
 
 
 class KeyedPing(Ping):
-    policy = RetryPolicy(
-        safety=RetrySafety.KEYED,
-        profile=ProviderProfile(
-            name="Ping",
-            request_timeout=timedelta(seconds=1),
-            max_calls=1,
-            key_ttl=timedelta(hours=24),
-        ),
-    )
+    safety = "keyed"
+    key_ttl = timedelta(hours=24)
 
 
 class MaxLengthPayments(StripeAccount):
@@ -81,7 +70,7 @@ class JobSample:
 
     @property
     def key(self) -> JobKey:
-        return self.contract.key(self.contract.message.model_validate(dict(self.message)))
+        return self.contract.model_validate(dict(self.message)).job_key()
 
     def contracts(self) -> tuple[type[AnyJob], ...]:
         return tuple(dict.fromkeys((self.contract, *SHIPPED_JOBS)))

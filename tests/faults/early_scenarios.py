@@ -1,14 +1,11 @@
 """Messages before their business rows, and a wrong first message, at any time of a run."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
 from datetime import timedelta
-from typing import ClassVar
 
 from oncely.core.effect_outcomes import Json
 from oncely.core.job_row import JobRow
 from oncely.core.lifecycle import Status
-from oncely.core.profiles import RetryLimits
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.jobs.receipt_send import ReceiptSend
 from oncely.jobs.sync_push import SyncPush
@@ -30,20 +27,19 @@ PUSH: Mapping[str, Json] = {"job": "sync.push", "v": 1, "target": "hubspot", **C
 
 
 # Two sweeps instead of many.
-SHORT_GRACE = RetryLimits(grace_period=timedelta(minutes=2))
+SHORT_GRACE = timedelta(minutes=2)
 
 
 class ShortGraceCharge(PaymentCharge):
-    policy = replace(PaymentCharge.policy, limits=SHORT_GRACE)
-    policies: ClassVar = {"stripe": policy}
+    grace_period = SHORT_GRACE
 
 
 class ShortGraceReceipt(ReceiptSend):
-    policy = replace(ReceiptSend.policy, limits=SHORT_GRACE)
+    grace_period = SHORT_GRACE
 
 
 class ShortGracePush(SyncPush):
-    policy = replace(SyncPush.policy, limits=SHORT_GRACE)
+    grace_period = SHORT_GRACE
 
 
 def no_rows(_: BusinessRows) -> None:

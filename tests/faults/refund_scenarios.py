@@ -1,15 +1,13 @@
 """Refunds: each once, never more than was captured, and no amount left reserved."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from oncely.core.effect_outcomes import Json
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Event, Status
-from oncely.core.profiles import RetryLimits
 from oncely.core.repairs import Repair
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.jobs.payment_refund import LIST_LAG, PaymentRefund
@@ -33,7 +31,7 @@ from tests.faults.providers import (
     stripe,
     stripe_fault,
 )
-from tests.faults.safety_classes import SHORT_KEY_TTL
+from tests.faults.safety_classes import SHORT_KEY_TTL, with_short_window
 from tests.support.orders import order_row, refund_request
 
 CHARGE_ID: Final = "ch_1"
@@ -48,22 +46,16 @@ CHARGE: Final[Mapping[str, Json]] = {"job": "payment.charge", "v": 1, **ORDER}
 
 
 class ShortWindowRefund(PaymentRefund):
-    policy = replace(
-        PaymentRefund.policy,
-        profile=replace(
-            PaymentRefund.policy.profile,
-            key_ttl=SHORT_KEY_TTL,
-            key_ttl_margin=timedelta(minutes=5),
-        ),
-    )
-    policies: ClassVar = {"stripe": policy}
+    pass
+
+
+ShortWindowRefund.policies = {"stripe": with_short_window(PaymentRefund.policy)}
 
 
 class ShortGraceRefund(PaymentRefund):
     """With a grace period of two sweeps instead of many."""
 
-    policy = replace(PaymentRefund.policy, limits=RetryLimits(grace_period=timedelta(minutes=2)))
-    policies: ClassVar = {"stripe": policy}
+    grace_period = timedelta(minutes=2)
 
 
 def charged(

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from oncely.core.effect_outcomes import LookupOutcome
 from oncely.core.job_row import JobRow, is_operator, new_job
 from oncely.core.keys import JobKey, fingerprint
 from oncely.core.lifecycle import Event, Status
-from oncely.core.profiles import RetryLimits, RetrySafety
+from oncely.core.profiles import RetrySafety
 from oncely.core.repairs import Repair
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.testing import FinalState, ProviderSpec, Scenario
@@ -42,8 +42,7 @@ class LateEffectLog(EffectLog):
 class OneAttemptCharge(PaymentCharge):
     """Needs review after its first lost request, instead of after eight."""
 
-    policy = replace(PaymentCharge.policy, limits=RetryLimits(max_attempts=1))
-    policies: ClassVar = {"stripe": policy}
+    max_attempts = 1
 
 
 def _review(key: JobKey, message: dict[str, Any], **changes: Any) -> JobRow:  # noqa: ANN401  # fields

@@ -14,7 +14,7 @@ from oncely.core.effect_outcomes import (
     Succeeded,
 )
 from oncely.core.job_type import Call
-from oncely.core.profiles import ProviderProfile, RetrySafety
+from oncely.core.profiles import ProviderProfile, RetryPolicy, RetrySafety
 from oncely.core.schedule import Clock
 from oncely.plugins.provider import Provider, ProviderAccess, ProviderSettings
 from oncely.testing import Scenario, build_scenario
@@ -25,6 +25,13 @@ LAG: Final = timedelta(seconds=45)
 SHORT_KEY_TTL: Final = timedelta(minutes=30)
 SHORT_LAG: Final = timedelta(minutes=10)
 MESSAGE: Final = {"job": "test.effect", "v": 1, "name": "seven"}
+
+
+def with_short_window(policy: RetryPolicy) -> RetryPolicy:
+    """The policy of a job whose provider forgets a key before the longest delay ends."""
+    margin = timedelta(minutes=5)
+    profile = replace(policy.profile, key_ttl=SHORT_KEY_TTL, key_ttl_margin=margin)
+    return replace(policy, profile=profile)
 
 
 @dataclass
@@ -123,12 +130,13 @@ def contract_for_safety(
             answer: EffectOutcome = self.outside().do(self.name, call.idempotency_key("do"))
             return answer
 
-    class LookedUp(Classed):
-        def lookup(self, call: Call) -> LookupOutcome:
-            answer: LookupOutcome = self.outside().find(self.name)
-            return answer
+        if lag is not None:
 
-    return Classed if lag is None else LookedUp
+            def lookup(self, call: Call) -> LookupOutcome:
+                answer: LookupOutcome = self.outside().find(self.name)
+                return answer
+
+    return Classed
 
 
 def safety_scenario(

@@ -6,13 +6,12 @@ from datetime import timedelta
 from functools import partial
 from importlib.util import find_spec
 from pkgutil import resolve_name
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from oncely.core.effect_outcomes import Json
 from oncely.core.job_row import JobRow, new_job
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Status
-from oncely.core.profiles import RetryLimits
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.jobs.payment_providers import DEFAULT_PROVIDER, PAYMENT_PROVIDERS
 from oncely.jobs.receipt_send import ReceiptSend
@@ -22,7 +21,6 @@ from oncely.jobs.sync_push import SyncPush
 from oncely.providers.hubspot.sandbox.api import HubSpotSandbox
 from oncely.providers.hubspot.sandbox.model import HubSpotContacts
 from oncely.providers.ses.sandbox.api import SesSandbox
-from oncely.providers.stripe.plugin import PROFILE as STRIPE
 from oncely.providers.stripe.sandbox.model import DECLINED_FIRST
 from oncely.testing import FinalState, Scenario
 from oncely.testing.rows import BusinessRows
@@ -56,7 +54,7 @@ from tests.faults.recovery_scenarios import recovery_scenarios
 from tests.faults.refund_scenarios import refund_scenarios
 from tests.faults.repair_scenarios import repair_scenarios
 from tests.faults.restore_scenarios import restore_scenarios
-from tests.faults.safety_classes import LAG, SAFETY_SCENARIOS, SHORT_KEY_TTL
+from tests.faults.safety_classes import LAG, SAFETY_SCENARIOS, SHORT_KEY_TTL, with_short_window
 from tests.support.orders import order_row
 
 CHARGE: Final[dict[str, Json]] = {"job": "payment.charge", "v": 1, **ORDER}
@@ -66,22 +64,20 @@ PUSH: Final = {"job": "sync.push", "v": 1, "target": "hubspot", **CONTACT, "vers
 
 
 class ShortWindowCharge(PaymentCharge):
-    policy = replace(
-        PaymentCharge.policy,
-        profile=replace(STRIPE, key_ttl=SHORT_KEY_TTL, key_ttl_margin=timedelta(minutes=5)),
-    )
-    policies: ClassVar = {"stripe": policy}
+    pass
+
+
+ShortWindowCharge.policies = {"stripe": with_short_window(PaymentCharge.policy)}
 
 
 class ShortAgePush(SyncPush):
     """With an age limit of an hour, so that one wait for a rate limit is longer."""
 
-    policy = replace(SyncPush.policy, limits=RetryLimits(max_age=timedelta(hours=1)))
+    max_age = timedelta(hours=1)
 
 
 class LookupLagCharge(PaymentCharge):
-    policy = replace(PaymentCharge.policy, profile=replace(STRIPE, lookup_lag=LAG))
-    policies: ClassVar = {"stripe": policy}
+    lookup_lag = LAG
 
 
 def seed_order(rows: BusinessRows, **changes: object) -> None:

@@ -7,7 +7,7 @@ import gc
 import weakref
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from pydantic import ValidationError
@@ -32,7 +32,7 @@ from oncely.testing.explorer import Explorer, run_schedule
 from oncely.testing.schedule import ScriptedChooser
 from oncely.testing.script import format_script, parse_injections, parse_script
 from oncely.testing.world import Simulation
-from tests.faults.safety_classes import MESSAGE, EffectMessage, contract_for_safety
+from tests.faults.safety_classes import MESSAGE, contract_for_safety
 from tests.faults.scenarios import SCENARIOS, seed_paid_order
 
 SAMPLE = SearchLimits(injections=1, schedules=30, random_schedules=3)
@@ -161,9 +161,9 @@ class LetterSettings(JobSettings):
 
 
 class LetterWithSettings(contract_for_safety(RetrySafety.AT_MOST_ONCE)):  # type: ignore[misc]  # made on the spot
-    def precheck(self, message: EffectMessage) -> object:
+    def precheck(self) -> object:
         self.tools.job_settings(LetterSettings)
-        return super().precheck(message)
+        return super().precheck()
 
 
 def explore_letter(contract: type[AnyJob], settings: JobSettings | None = None) -> set[str]:
@@ -180,7 +180,7 @@ def explore_letter(contract: type[AnyJob], settings: JobSettings | None = None) 
 
 def test_explore_passes_declared_settings() -> None:
     class Declared(LetterWithSettings):
-        resources = replace(LetterWithSettings.resources, settings=LetterSettings)
+        settings = LetterSettings
 
     given = LetterSettings(letter_suffix="!")
     assert explore_letter(Declared, given) == {"test.effect finished"}
@@ -204,7 +204,7 @@ def test_explore_without_model_or_fake_says_what_to_set() -> None:
 
 def test_contract_example_is_sent_when_message_is_omitted() -> None:
     class WithExample(contract_for_safety(RetrySafety.AT_MOST_ONCE)):  # type: ignore[misc]  # made on the spot
-        example = EffectMessage(job="test.effect", v=1, name="eight")
+        example: ClassVar = {"name": "eight"}
 
     with pytest.raises(AssertionError, match=r"test\.effect:eight is finished") as told:
         explore(
@@ -250,8 +250,8 @@ def test_unknown_provider_call_is_rejected(wrong: dict[str, Any]) -> None:
 
 
 class RaisingContract(contract_for_safety(RetrySafety.AT_MOST_ONCE)):  # type: ignore[misc]  # made on the spot
-    def precheck(self, message: EffectMessage) -> PrecheckResult[str]:
-        raise KeyError(message.name)
+    def precheck(self) -> PrecheckResult[None]:
+        raise KeyError(self.name)
 
 
 def test_repeated_problem_is_reported_once() -> None:

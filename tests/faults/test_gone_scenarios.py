@@ -46,7 +46,7 @@ def test_believed_record_of_message_is_found(monkeypatch: pytest.MonkeyPatch) ->
     execute = sync_contact.SyncContact.execute
 
     def believe(self: Any, call: Any) -> Any:  # noqa: ANN401  # as they come
-        if (claimed := call.facts.message.record) is None:
+        if (claimed := self.record) is None:
             return execute(self, call)
         found = CrmRecord(
             record_id="1",
@@ -66,8 +66,8 @@ def test_believed_record_of_message_is_found(monkeypatch: pytest.MonkeyPatch) ->
 def test_imported_version_pushed_back_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     precheck = sync_push.SyncPush.precheck
 
-    def push_all(self: Any, message: Any) -> Any:  # noqa: ANN401  # as they come
-        match precheck(self, message):
+    def push_all(self: Any) -> Any:  # noqa: ANN401  # as they come
+        match precheck(self):
             case AlreadyResolved(outcome=Succeeded(result={"imported": True})) as found:
                 return Proceed(facts=found.facts, values=found.values or {})
             case found:

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, ClassVar, get_args
+from typing import Any, get_args
 
 import pytest
 from pydantic import ValidationError
@@ -192,12 +192,9 @@ def test_table_retention_concerns_only_contracts_that_write_it() -> None:
 def test_provider_key_window_counts_for_proof_retention() -> None:
     class LongWindow(ShortRetentionCharge):
         proof_retention = timedelta(days=100)
-        policy = replace(
-            PaymentCharge.policy,
-            profile=replace(PaymentCharge.policy.profile, key_ttl=timedelta(days=100)),
-        )
-        policies: ClassVar = {"stripe": policy}
 
+    profile = replace(PaymentCharge.policy.profile, key_ttl=timedelta(days=100))
+    LongWindow.policies = {"stripe": replace(PaymentCharge.policy, profile=profile)}
     stage = settings()
 
     with pytest.raises(UnsafeStageError, match=r"100 days \(the key window of Stripe\)"):

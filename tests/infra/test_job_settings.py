@@ -30,9 +30,7 @@ class VoucherSettings(JobSettings):
     voucher_pages: Annotated[int, Field(ge=1)] = 1
 
 
-VoucherIssue.resources = Resources(
-    queue="vouchers", reads=("customers",), providers=(PROVIDER,), settings=VoucherSettings
-)
+VoucherIssue.settings = VoucherSettings
 """
 
 Build = Callable[..., Stack]

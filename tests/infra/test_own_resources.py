@@ -28,15 +28,10 @@ VISIBILITY: Final = Duration.seconds(120)  # 6 timeouts
 # Beside INVOICES: the same job in another queue.
 SECOND_QUEUE: Final = """
 
-class BillMessage(Message):
-    job: Literal["bill.pay"]
-    v: Literal[1]
-
-
 class PayBill(PayInvoice):
     job_type = "bill.pay"
-    message = BillMessage
-    resources = Resources(queue="bills", reads=("bills",))
+    queue = "bills"
+    reads = ("bills",)
 """
 
 

@@ -252,11 +252,9 @@ def test_open_jobs_are_marked_and_drop_data_when_they_end(used: ErasableStack) -
 
 
 def enqueued_row(stack: ErasableStack, message: dict[str, object]) -> JobRow:
-    contract, parsed = stack.app.registry.parse_mapping(message)
+    job = stack.app.registry.parse_mapping(message)
     now = stack.world.clock.now()
-    return row_from_message(
-        contract, parsed, now=now, due_at=now, actor="producer", reason="enqueued"
-    )
+    return row_from_message(job, now=now, due_at=now, actor="producer", reason="enqueued")
 
 
 def test_dry_run_counts_and_changes_nothing(used: ErasableStack) -> None:

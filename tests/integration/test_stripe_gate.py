@@ -44,7 +44,7 @@ class GatedStripe:
         self.client = StripePayments.from_api_key(
             "sk_test_1", api_base=self.sandbox.url, gate=self.gate.requests(STRIPE)
         )
-        self.contract = PaymentCharge(world.tools, "stripe")
+        self.contract = PaymentCharge(order_id="18452").with_tools(world.tools, "stripe")
 
     def enter(self) -> None:
         assert self.gate.enter(self.contract) is None

@@ -122,7 +122,7 @@ def test_handler_import_only_reads_lambda_function_name() -> None:
 def test_package_import_has_no_side_effects() -> None:
     for module in (
         "oncely",
-        "oncely.contracts.contract",
+        "oncely.contracts.job",
         "oncely.producer",
     ):
         assert probe(REPOSITORY / "functions", module) == []

@@ -159,11 +159,7 @@ class FakeAwsAccount:
         }
         self.versioning: str = "Enabled"
         self.secrets: dict[str, str | ClientError] = {
-            **{
-                name: f"{name}-secret"
-                for kind in SHIPPED_JOBS
-                for name in kind.resources.secret_names
-            },
+            **{name: f"{name}-secret" for kind in SHIPPED_JOBS for name in kind.secret_names()},
             "stripe": "sk_live_secret",
             "hubspot": "any-secret",
         }
@@ -207,7 +203,7 @@ class FakeAwsAccount:
             **{
                 f"{pascal_case(name)}SecretArn": name
                 for kind in SHIPPED_JOBS
-                for name in kind.resources.secret_names
+                for name in kind.secret_names()
             },
             "AdminUrl": "https://admin",
             "AlertTopicArn": "arn:topic",

@@ -8,7 +8,7 @@ import os
 import sys
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import pytest
 
@@ -28,11 +28,16 @@ MAX_SKEW: Final = timedelta(seconds=0.25)
 
 
 class ShortTimeoutCharge(PaymentCharge):
-    policy = replace(
+    pass
+
+
+_PROFILE: Final = PaymentCharge.policy.profile
+ShortTimeoutCharge.policies = {
+    "stripe": replace(
         PaymentCharge.policy,
-        profile=replace(PaymentCharge.policy.profile, request_timeout=REQUEST_TIMEOUT, max_calls=2),
+        profile=replace(_PROFILE, request_timeout=REQUEST_TIMEOUT, max_calls=2),
     )
-    policies: ClassVar = {"stripe": policy}
+}
 
 
 def signal(word: str) -> None:
