@@ -280,12 +280,15 @@ class Simulation(BaseSimulation):
             yield f"{key} may expire, and {missing} was not sent"
 
     def _unsent_follow_up(self, job: JobRow) -> str | None:
-        contract = self.app.registry.parse_row(job).with_tools(self.ports, job.provider)
-        if contract.publishes_events and (job.job_key, job.status) not in self.ports.published:
+        registry = self.app.registry
+        publishes = registry.contract(job.job_type).publishes_events
+        if publishes and (job.job_key, job.status) not in self.ports.published:
             return "its event"
+        if not job.message:
+            return None  # it was cancelled before its first message, or erased
         unsent = [
             one
-            for one in contract.follow_ups(job)
+            for one in registry.parse_row(job).with_tools(self.ports, job.provider).follow_ups(job)
             if encode_message(one.to_sent_dict()) not in self.bodies
         ]
         return f"its follow-up {unsent[0].job_type}" if unsent else None
