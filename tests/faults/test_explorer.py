@@ -189,7 +189,7 @@ def test_explore_passes_declared_settings() -> None:
 
 
 def test_explore_refuses_settings_that_no_contract_declares() -> None:
-    with pytest.raises(AssertionError, match="add `settings=LetterSettings` to resources"):
+    with pytest.raises(AssertionError, match="add `settings = LetterSettings` to it"):
         explore_letter(LetterWithSettings)
 
 
