@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum, auto
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeAlias, cast
 
 from oncely.core.effect_outcomes import (
     Ambiguous,
@@ -249,7 +249,7 @@ class JobType(ABC, Generic[F]):
         policy = self.policy
         return Call(
             row=row,
-            facts=facts,
+            facts=cast("F", None) if facts is _NoFacts.NONE_NEEDED else facts,
             http=self.http_client,
             is_keyed=policy.safety is RetrySafety.KEYED,
             max_key_length=policy.profile.max_key_length,
