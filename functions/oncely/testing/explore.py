@@ -64,7 +64,7 @@ def explore(
     for scenario in _scenarios(job, message, seed_rows, settings, count_effects, check):
         is_first = not reports
         if is_first:
-            _require_completion(scenario)
+            _require_completion(replace(scenario, check=check))
         few = replace(limits, injections=1, schedules=min(limits.schedules, _AFTER_BAD_ANSWER))
         report = Explorer(scenario, limits if is_first else few).explore()
         if report.violations:
