@@ -1,10 +1,11 @@
 """The smallest contract of each safety class, with a provider that counts its effects."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from oncely.contracts.job import AnyJob, Job
+from oncely.contracts.job import Job
 from oncely.core.effect_outcomes import (
     Ambiguous,
     Anomalous,
@@ -17,7 +18,8 @@ from oncely.core.job_type import Call
 from oncely.core.profiles import ProviderProfile, RetryPolicy, RetrySafety
 from oncely.core.schedule import Clock
 from oncely.plugins.provider import Provider, ProviderAccess, ProviderSettings
-from oncely.testing import Scenario, build_scenario
+from oncely.testing import FinalState, ProviderSpec, Scenario
+from oncely.testing.sandbox import SandboxOptions
 from oncely.testing.scenario import RestoreMode
 
 TIMEOUT: Final = timedelta(seconds=10)
@@ -103,7 +105,7 @@ class Effect(Job):
 
 def contract_for_safety(
     safety: RetrySafety, *, window: timedelta | None = None, lag: timedelta | None = None
-) -> type[AnyJob]:
+) -> type[Effect]:
     safety_value: Any = safety.value
 
     class Outside(Provider[Any, ProviderSettings]):
@@ -150,18 +152,40 @@ def safety_scenario(
     moves: bool = False,
     fixed_prefix: str = "",
 ) -> Scenario:
-    def count_effects(outside: EffectLog) -> int:
+    return effect_scenario(
+        contract_for_safety(safety, window=window, lag=lag),
+        lambda clock: EffectLog(clock, key_ttl, lag or timedelta(0), first_late_by, moves),
+        name=name,
+        fixed_prefix=fixed_prefix,
+    )
+
+
+def effect_scenario(
+    job: type[Effect],
+    new_log: Callable[[Clock], EffectLog],
+    *,
+    name: str,
+    is_natural: bool | None = None,  # by default, as the job says
+    fixed_prefix: str = "",
+) -> Scenario:
+    plugin = job.all_providers()[0].name
+    natural = job.policy.safety is RetrySafety.NATURAL if is_natural is None else is_natural
+
+    def count_effects(ended: FinalState) -> int:
+        outside: EffectLog = ended.providers[plugin]
         outside.deliver()
         effects = [one for _, one in outside.effects]
-        return len(set(effects) if safety is RetrySafety.NATURAL else effects)
+        return len(set(effects) if natural else effects)
 
-    return build_scenario(
-        contract_for_safety(safety, window=window, lag=lag),
+    def providers(options: SandboxOptions) -> Mapping[str, ProviderSpec]:
+        log = new_log(options)
+        return {plugin: ProviderSpec(target=log, effect_calls={"do"}, lookup_calls={"find"})}
+
+    return Scenario(
         name=f"test.effect/{name}",
+        contracts=(job,),
         message=MESSAGE,
-        provider=lambda clock: EffectLog(clock, key_ttl, lag or timedelta(0), first_late_by, moves),
-        effect_calls={"do"},
-        lookup_calls={"find"},
+        providers=providers,
         count_effects=count_effects,
         fixed_prefix=fixed_prefix,
     )

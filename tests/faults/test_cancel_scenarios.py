@@ -63,6 +63,6 @@ def test_time_that_is_honored_whoever_wrote_it_is_found(monkeypatch: pytest.Monk
 
 def test_time_that_messages_set_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PaymentCharge, "schedule_limit", timedelta(days=3650))
-    monkeypatch.setattr(PaymentCharge, "moves_money", lambda: False)
+    monkeypatch.setattr(PaymentCharge, "moves_money", classmethod(lambda _: False))
     found = problems("payment.charge/held-by-message", ONE)
     assert any("it was held back" in one for one in found)

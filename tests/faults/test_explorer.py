@@ -5,19 +5,19 @@
 
 import gc
 import weakref
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, ClassVar
 
 import pytest
 from pydantic import ValidationError
 
-from oncely.contracts.job import AnyJob, JobSettings
+from oncely.contracts.job import AnyJob, Job, JobSettings
 from oncely.core import attempt, decide
-from oncely.core.effect_outcomes import EffectOutcome, LookupOutcome, NotFound, Succeeded
+from oncely.core.effect_outcomes import EffectOutcome
 from oncely.core.ended_jobs import MONEY_RETENTION, awaits_publishing, mark_published
 from oncely.core.job_row import JobRow
-from oncely.core.job_type import PrecheckResult
+from oncely.core.job_type import Call, PrecheckResult
 from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Status
 from oncely.core.profiles import RetryPolicy, RetrySafety
@@ -26,28 +26,35 @@ from oncely.core.store import JobStore
 from oncely.history.checker import Rule
 from oncely.jobs.receipt_send import ReceiptSend
 from oncely.operate.own_tables import JOBS
+from oncely.plugins.http_provider import HttpProvider
 from oncely.publish.publisher import EndedJobPublisher
 from oncely.testing import Scenario, SearchLimits, explore
 from oncely.testing.explorer import Explorer, run_schedule
 from oncely.testing.schedule import ScriptedChooser
 from oncely.testing.script import format_script, parse_injections, parse_script
 from oncely.testing.world import Simulation
-from tests.faults.safety_classes import MESSAGE, contract_for_safety
+from tests.faults.safety_classes import (
+    MESSAGE,
+    Effect,
+    EffectLog,
+    contract_for_safety,
+    effect_scenario,
+)
 from tests.faults.scenarios import SCENARIOS, seed_paid_order
 
 SAMPLE = SearchLimits(injections=1, schedules=30, random_schedules=3)
 BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
 
 
-@dataclass
-class LetterService:
-    """A team's own fake: it counts what really happened."""
+class LetterSend(Job):
+    """A letter is sent."""
 
-    sent: list[str] = field(default_factory=list)
+    key = "letter_id"
+    provider = HttpProvider("letters", key_ttl="24h")
+    letter_id: str
 
-    def do(self, name: str, key: str) -> EffectOutcome:
-        self.sent.append(name)
-        return Succeeded(f"{name} is sent", key)
+    def execute(self, call: Call) -> EffectOutcome:
+        return call.post("/letters", json={"letter": self.letter_id})
 
 
 def first_violation(scenario: Scenario, bound: SearchLimits) -> str:
@@ -133,20 +140,18 @@ def test_shrunk_script_keeps_the_fixed_prefix(monkeypatch: pytest.MonkeyPatch) -
     assert script == f"test.effect/lookup: {prefix} w1:outside.do!late"
 
 
-def test_explore_accepts_custom_contract() -> None:
-    report = explore(
-        contract_for_safety(RetrySafety.AT_MOST_ONCE),
-        message=MESSAGE,
-        provider=LetterService,
-        count_effects=lambda letters: len(letters.sent),
-        limits=SearchLimits(injections=1),
-    )
+def test_explore_derives_the_model_of_an_http_api() -> None:
+    plain, *with_bad_answers = explore(LetterSend, limits=SearchLimits(injections=1, schedules=30))
 
-    assert report.final_statuses.keys() == {"test.effect finished", "test.effect needs_review"}
+    assert plain.final_statuses.keys() == {"letter.send finished"}
+    assert {one.scenario for one in with_bad_answers} >= {
+        "letter.send/garbled",
+        "letter.send/duplicate-409",
+    }
 
 
 def test_explore_uses_model_of_the_plugin() -> None:
-    report = explore(
+    (report,) = explore(
         ReceiptSend,
         seed_rows=seed_paid_order,
         count_effects=lambda model: len(model.ledger.mails),
@@ -160,21 +165,14 @@ class LetterSettings(JobSettings):
     letter_suffix: str
 
 
-class LetterWithSettings(contract_for_safety(RetrySafety.AT_MOST_ONCE)):  # type: ignore[misc]  # made on the spot
-    def precheck(self) -> object:
+class LetterWithSettings(LetterSend):
+    def precheck(self) -> PrecheckResult[None]:
         self.tools.job_settings(LetterSettings)
         return super().precheck()
 
 
-def explore_letter(contract: type[AnyJob], settings: JobSettings | None = None) -> set[str]:
-    report = explore(
-        contract,
-        message=MESSAGE,
-        provider=LetterService,
-        count_effects=lambda letters: len(letters.sent),
-        limits=SearchLimits(injections=0),
-        settings=settings,
-    )
+def explore_once(job: type[AnyJob], **given: Any) -> set[str]:  # noqa: ANN401  # of `explore`
+    report, *_ = explore(job, limits=SearchLimits(injections=0), **given)
     return set(report.final_statuses)
 
 
@@ -183,86 +181,49 @@ def test_explore_passes_declared_settings() -> None:
         settings = LetterSettings
 
     given = LetterSettings(letter_suffix="!")
-    assert explore_letter(Declared, given) == {"test.effect finished"}
+    assert explore_once(Declared, settings=given) == {"letter.send finished"}
     with pytest.raises(ValidationError, match="letter_suffix"):
-        explore_letter(Declared)
+        explore_once(Declared)
 
 
-def test_explore_refuses_settings_that_no_contract_declares() -> None:
+def test_explore_refuses_settings_that_no_job_declares() -> None:
     with pytest.raises(AssertionError, match="add `settings = LetterSettings` to it"):
-        explore_letter(LetterWithSettings)
+        explore_once(LetterWithSettings)
 
 
-def test_explore_without_model_or_fake_says_what_to_set() -> None:
-    with pytest.raises(ValueError, match="has no model: set `sandbox`, or pass `provider`"):
-        explore(
-            contract_for_safety(RetrySafety.AT_MOST_ONCE),
-            message=MESSAGE,
-            count_effects=lambda letters: len(letters.sent),
-        )
+def test_explore_without_model_says_what_to_set() -> None:
+    with pytest.raises(ValueError, match="has no model: set its `sandbox`"):
+        explore_once(contract_for_safety(RetrySafety.AT_MOST_ONCE), message=MESSAGE)
 
 
-def test_contract_example_is_sent_when_message_is_omitted() -> None:
-    class WithExample(contract_for_safety(RetrySafety.AT_MOST_ONCE)):  # type: ignore[misc]  # made on the spot
-        example: ClassVar = {"name": "eight"}
+def test_example_is_sent_when_message_is_omitted() -> None:
+    class WithExample(LetterSend):
+        example: ClassVar = {"letter_id": "eight"}
 
-    with pytest.raises(AssertionError, match=r"test\.effect:eight is finished") as told:
-        explore(
-            WithExample,
-            provider=LetterService,
-            count_effects=lambda letters: 0,  # as if nothing ever happened
-            limits=SearchLimits(injections=0),
-        )
+    with pytest.raises(AssertionError, match=r"letter\.send:eight is finished") as told:
+        explore_once(WithExample, count_effects=lambda _: 0)  # as if nothing ever happened
 
-    assert "w1:outside.do →" in str(told.value), "the steps are told as well"
-
-
-class BrokenLetterService(LetterService):
-    """A fake or a contract with a bug: nothing is ever sent."""
-
-    def do(self, *_: object, **__: object) -> EffectOutcome:
-        raise AttributeError("no such thing")
+    assert "w1:letters.perform →" in str(told.value), "the steps are told as well"
 
 
 def test_job_that_never_ends_fails_exploration() -> None:
+    class Broken(LetterSend):
+        def execute(self, call: Call) -> EffectOutcome:
+            raise AttributeError("no such thing")
+
     with pytest.raises(AssertionError, match="neither finishes nor fails") as told:
-        explore(
-            contract_for_safety(RetrySafety.AT_MOST_ONCE),
-            message=MESSAGE,
-            provider=BrokenLetterService,
-            count_effects=lambda letters: len(letters.sent),
-            limits=SearchLimits(injections=0),
-        )
+        explore_once(Broken)
 
     assert "no such thing" in str(told.value), "why is told as well"
 
 
-@pytest.mark.parametrize("wrong", [{"lookup_calls": {"fnd"}}, {"effect_calls": {"doo"}}])
-def test_unknown_provider_call_is_rejected(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"LetterService has no (fnd|doo)"):
-        explore(
-            contract_for_safety(RetrySafety.AT_MOST_ONCE),
-            message=MESSAGE,
-            provider=LetterService,
-            count_effects=lambda letters: len(letters.sent),
-            **wrong,
-        )
-
-
-class RaisingContract(contract_for_safety(RetrySafety.AT_MOST_ONCE)):  # type: ignore[misc]  # made on the spot
-    def precheck(self) -> PrecheckResult[None]:
-        raise KeyError(self.name)
-
-
 def test_repeated_problem_is_reported_once() -> None:
+    class Raising(LetterSend):
+        def precheck(self) -> PrecheckResult[None]:
+            raise KeyError(self.letter_id)
+
     with pytest.raises(AssertionError) as told:
-        explore(
-            RaisingContract,
-            message=MESSAGE,
-            provider=LetterService,
-            count_effects=lambda letters: len(letters.sent),
-            limits=SearchLimits(injections=0),
-        )
+        explore_once(Raising)
 
     assert str(told.value).count("a worker raised KeyError") == 1
 
@@ -281,24 +242,15 @@ def test_repeated_problem_is_reported_once() -> None:
         ),
     ],
 )
-def test_contract_that_overstates_its_provider_is_found(wrong: type[AnyJob]) -> None:
-    with pytest.raises(AssertionError, match=r"REPLAY='test\.effect:.*\n.*happened 2 times"):
-        explore(
-            wrong,
-            message=MESSAGE,
-            provider=LaggingLetterService,
-            lookup_calls={"find"},
-            count_effects=lambda letters: len(letters.sent),
-        )
+def test_job_that_overstates_its_provider_is_found(wrong: type[Effect]) -> None:
+    never = timedelta(days=10_000)
+    scenario = effect_scenario(
+        wrong, lambda clock: EffectLog(clock, lag=never), name="wrong", is_natural=False
+    )
 
+    found = Explorer(scenario, SearchLimits(injections=1)).explore().violations
 
-@dataclass
-class LaggingLetterService(LetterService):
-    lookup_count: int = 0
-
-    def find(self, name: str) -> LookupOutcome:
-        self.lookup_count += 1
-        return NotFound(f"there is no {name}")
+    assert any("happened 2 times" in problem for one in found for problem in one.problems)
 
 
 def test_merging_equal_states_loses_no_ending() -> None:

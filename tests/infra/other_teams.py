@@ -10,7 +10,9 @@ from typing import Any, Final
 VOUCHERS: Final = '''
 from datetime import timedelta
 
-from oncely import Call, EffectOutcome, Job, Provider, ProviderAccess, ProviderProfile, ProviderSettings
+from oncely import (
+    Call, EffectOutcome, Job, Provider, ProviderAccess, ProviderProfile, ProviderSettings,
+)
 
 
 class VoucherApi:

@@ -125,8 +125,8 @@ sys.addaudithook(audit)
 handler = importlib.import_module("issue").handler
 from oncely.handlers.process_queue import get_worker
 message = '{"job": "voucher.issue", "v": 1, "voucher_id": "7"}'
-contract, _ = get_worker().runner.parse(message)
-print(callable(handler), get_worker.cache_info().currsize, contract.job_type)
+job = get_worker().runner.parse(message)
+print(callable(handler), get_worker.cache_info().currsize, job.job_type)
 """
 OWN_FUNCTION: Final = """
 import oncely

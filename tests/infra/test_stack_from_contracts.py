@@ -168,7 +168,7 @@ def test_existing_job_table_without_stream_is_reported(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("contract", "sentence"),
     [
-        (PaymentCharge, "contract PaymentCharge: payment.charge is registered twice"),
+        (PaymentCharge, "job PaymentCharge: payment.charge is registered twice"),
         (type("NoModule", (PaymentCharge,), {}), "NoModule' cannot be imported by its name"),
     ],
 )
