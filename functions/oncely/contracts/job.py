@@ -667,7 +667,7 @@ def _key_faults(cls: type[AnyJob]) -> Iterator[str]:
             yield f"its key names {name}, which is no field. {did_you_mean}"
         elif not fields[name].is_required():
             yield (
-                f"its key names {name}, which has a default, so two messages for one thing could "
+                f"its key names {name}, which has a default, so two messages for one job could "
                 "have two keys. Make it required, or leave it out of the key"
             )
         elif get_origin(fields[name].annotation) is not Literal and fields[name].annotation not in {
