@@ -9,7 +9,8 @@ import pytest
 
 from oncely import Call, Declined, HttpProvider, JobRow, LookupOutcome, NotSent
 from oncely.contracts.job import AnyJob
-from oncely.testing import SearchLimits, build_scenario, explore
+from oncely.testing import SearchLimits, explore
+from oncely.testing.explore import build_scenario
 from oncely.testing.explorer import run_schedule
 from oncely.testing.rows import BusinessRows
 from oncely.testing.schedule import ScriptedChooser

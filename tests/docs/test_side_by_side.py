@@ -16,7 +16,7 @@ from aws_lambda_powertools.utilities.batch.exceptions import BatchProcessingErro
 from moto import mock_aws
 
 from oncely.contracts.job import AnyJob
-from oncely.testing import build_scenario
+from oncely.testing.explore import build_scenario
 from oncely.testing.explorer import run_schedule
 from oncely.testing.http_model import http_model
 from oncely.testing.sandbox import FaultKind, Sandbox

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from oncely.core.job_row import JobRow
-from oncely.testing import Scenario
+from oncely.testing.scenario import Scenario
 
 
 def botocore_scenarios(direct: Iterable[Scenario], neighbour: JobRow) -> Iterator[Scenario]:

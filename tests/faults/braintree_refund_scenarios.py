@@ -7,10 +7,9 @@ from typing import Any, Final
 
 from oncely.jobs.payment_refund import LIST_LAG
 from oncely.providers.braintree.sandbox import SUBMITTED
-from oncely.testing import Scenario
 from oncely.testing.rows import BusinessRows
 from oncely.testing.sandbox import FaultKind
-from oncely.testing.scenario import RestoreMode
+from oncely.testing.scenario import RestoreMode, Scenario
 from tests.faults.expectations import ORDER
 from tests.faults.providers import (
     TEN_MINUTES,

@@ -8,9 +8,10 @@ from typing import Any, Final
 from oncely.providers.braintree.plugin import SEARCH_LAG
 from oncely.providers.braintree.sandbox import BraintreeSandbox
 from oncely.providers.stripe.sandbox.api import StripeSandbox
-from oncely.testing import FinalState, Scenario
+from oncely.testing import FinalState
 from oncely.testing.rows import BusinessRows
 from oncely.testing.sandbox import EffectState
+from oncely.testing.scenario import Scenario
 from tests.faults.expectations import (
     KEY,
     ORDER,

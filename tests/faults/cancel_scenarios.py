@@ -9,8 +9,8 @@ from oncely.core.job_row import JobRow
 from oncely.core.lifecycle import Status
 from oncely.core.repairs import Repair
 from oncely.providers.stripe.sandbox.model import CONFIRMABLE
-from oncely.testing import FinalState, Scenario
-from oncely.testing.scenario import PlannedRepair
+from oncely.testing import FinalState
+from oncely.testing.scenario import PlannedRepair, Scenario
 from oncely.testing.schedule import START
 from tests.faults import expectations
 from tests.faults.expectations import KEY

@@ -10,9 +10,9 @@ from oncely.jobs.payment_charge import PaymentCharge
 from oncely.jobs.receipt_send import ReceiptSend
 from oncely.jobs.sync_push import SyncPush
 from oncely.providers.ses.sandbox.api import SesSandbox
-from oncely.testing import FinalState, Scenario
+from oncely.testing import FinalState
 from oncely.testing.rows import BusinessRows
-from oncely.testing.scenario import RestoreMode
+from oncely.testing.scenario import RestoreMode, Scenario
 from tests.faults import expectations
 from tests.faults.expectations import CONTACT, KEY, ORDER
 from tests.faults.providers import stripe

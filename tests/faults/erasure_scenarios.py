@@ -5,8 +5,8 @@ from typing import Final
 
 from oncely.history.erasure_log import Person
 from oncely.jobs.sync_contact import SyncContact
-from oncely.testing import FinalState, Scenario
-from oncely.testing.scenario import RestoreMode
+from oncely.testing import FinalState
+from oncely.testing.scenario import RestoreMode, Scenario
 from oncely.testing.world import personal_data_left
 from tests.faults.expectations import KEY
 from tests.faults.gone_scenarios import CrmModels, event

@@ -9,7 +9,8 @@ from oncely.core.keys import JobKey
 from oncely.core.lifecycle import Status
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.providers.stripe.plugin import StripeSettings
-from oncely.testing import FinalState, Scenario
+from oncely.testing import FinalState
+from oncely.testing.scenario import Scenario
 from tests.faults.expectations import KEY, ORDER, charges_in
 from tests.faults.providers import (
     DECLINED,

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterator
 
-from oncely.testing import FinalState, Scenario
-from oncely.testing.scenario import GateClosing
+from oncely.testing import FinalState
+from oncely.testing.scenario import GateClosing, Scenario
 from tests.faults.expectations import KEY, check_order_matches_charges
 from tests.faults.providers import stripe
 

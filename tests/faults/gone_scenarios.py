@@ -11,9 +11,10 @@ from oncely.jobs.sync_contact import SyncContact
 from oncely.jobs.sync_push import SyncPush
 from oncely.providers.hubspot.sandbox.api import HubSpotSandbox
 from oncely.providers.hubspot.sandbox.model import HubSpotContacts
-from oncely.testing import FinalState, Scenario
+from oncely.testing import FinalState
 from oncely.testing.rows import BusinessRows
 from oncely.testing.sandbox import ProviderSandbox, SandboxOptions
+from oncely.testing.scenario import Scenario
 from oncely.testing.schedule import START
 from tests.faults.expectations import CONTACT, PUSH_KEY, contacts_in, writes_in
 from tests.faults.providers import ReturningHubSpot, VanishingHubSpot

@@ -9,9 +9,9 @@ from oncely.core.job_row import JobRow
 from oncely.core.lifecycle import Event, Status
 from oncely.core.repairs import Repair
 from oncely.core.text import format_time
-from oncely.testing import FinalState, Scenario
+from oncely.testing import FinalState
 from oncely.testing.rows import BusinessRows
-from oncely.testing.scenario import PlannedRepair
+from oncely.testing.scenario import PlannedRepair, Scenario
 from oncely.testing.schedule import START
 from tests.faults import expectations
 from tests.faults.expectations import CONTACT, KEY, ORDER, PUSH_KEY

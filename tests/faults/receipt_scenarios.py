@@ -10,9 +10,9 @@ from oncely.jobs.receipt_send import ReceiptSend
 from oncely.providers.ses.plugin import SesSettings
 from oncely.providers.ses.sandbox.api import SesSandbox
 from oncely.providers.ses.sandbox.model import SentEmail
-from oncely.testing import FinalState, Scenario
+from oncely.testing import FinalState
 from oncely.testing.rows import BusinessRows
-from oncely.testing.scenario import EventSource
+from oncely.testing.scenario import EventSource, Scenario
 from tests.faults.expectations import ORDER
 from tests.support.mail_events import SET, as_delivered, mail_event
 

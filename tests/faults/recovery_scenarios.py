@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from datetime import timedelta
 
-from oncely.testing import Scenario
+from oncely.testing.scenario import Scenario
 from tests.faults.providers import OutageStripe, stripe
 
 

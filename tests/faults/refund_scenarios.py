@@ -13,11 +13,11 @@ from oncely.jobs.payment_charge import PaymentCharge
 from oncely.jobs.payment_refund import LIST_LAG, PaymentRefund
 from oncely.jobs.refund_ledger import RefundLedger, RefundState
 from oncely.providers.stripe.sandbox.api import StripeSandbox
-from oncely.testing import FinalState, Scenario
+from oncely.testing import FinalState
 from oncely.testing.rows import BusinessRows
 from oncely.testing.sandbox import EffectState, FaultKind
 from oncely.testing.sandbox.ledger import RecordedEffect
-from oncely.testing.scenario import PlannedRepair, RestoreMode
+from oncely.testing.scenario import PlannedRepair, RestoreMode, Scenario
 from tests.faults.cancel_scenarios import cancels
 from tests.faults.expectations import ORDER, payments_in
 from tests.faults.providers import (

@@ -1,42 +1,39 @@
 """Repairs by an operator while a request of a worker may still arrive."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from datetime import timedelta
+from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any, Final
 
-from oncely.core.effect_outcomes import LookupOutcome
 from oncely.core.job_row import JobRow, is_operator, new_job
 from oncely.core.keys import JobKey, fingerprint
 from oncely.core.lifecycle import Event, Status
 from oncely.core.profiles import RetrySafety
 from oncely.core.repairs import Repair
 from oncely.jobs.payment_charge import PaymentCharge
-from oncely.testing import FinalState, ProviderSpec, Scenario
-from oncely.testing.sandbox import SandboxOptions
-from oncely.testing.scenario import PlannedRepair
+from oncely.testing import FinalState
+from oncely.testing.http_model import HttpEffect, HttpRequest
+from oncely.testing.scenario import PlannedRepair, Scenario
 from oncely.testing.schedule import START
 from tests.faults import expectations
 from tests.faults.expectations import KEY, ORDER, charges_in
 from tests.faults.providers import ARRIVAL, LateConfirmation, add_intent, stripe
-from tests.faults.safety_classes import MESSAGE, EffectLog, contract_for_safety, safety_scenario
+from tests.faults.safety_classes import MESSAGE, EffectModel, safety_scenario
 
 LEASE: Final = timedelta(seconds=60)  # of the worker
 INVENTED: Final = "pi_invented"
 
 
-@dataclass
-class LateEffectLog(EffectLog):
+class LateEffect(EffectModel):
     """A request is in flight, and arrives a minute later, whatever happens to its job."""
 
-    def find(self, name: str) -> LookupOutcome:
-        self.arrive()
-        return super().find(name)
-
-    def arrive(self) -> None:
+    def deliver(self, now: datetime | None = None) -> None:
+        super().deliver(now)
         at = START + ARRIVAL
-        if self.clock.now() >= at and not self.effects:
-            self.effects.append((at, str(MESSAGE["name"])))
+        if self.options.now() >= at and not self.ledger.done:
+            request = HttpRequest("POST", {("body", "name"): MESSAGE["name"]})
+            effect = HttpEffect("ref_seven", at, "test.effect:seven", "", request)
+            self.ledger.put(effect.reference, effect)
 
 
 class OneAttemptCharge(PaymentCharge):
@@ -173,27 +170,14 @@ def repair_scenarios(charging: Callable[..., Scenario]) -> tuple[Scenario, ...]:
 
 
 def _effect_scenario() -> Scenario:
-    base = safety_scenario("repaired-late-effect", RetrySafety.LOOKUP, lag=timedelta(0))
-    contract = contract_for_safety(RetrySafety.LOOKUP, lag=timedelta(0))
+    base = safety_scenario(
+        "repaired-late-effect", RetrySafety.LOOKUP, lag=timedelta(0), model=LateEffect
+    )
     key = JobKey("test.effect:seven")
     review = _review(key, dict(MESSAGE), fingerprint=fingerprint({"name": "seven"}))
-    name = contract.all_providers()[0].name
-
-    def providers(options: SandboxOptions) -> Any:  # noqa: ANN401  # as the base's
-        (spec,) = base.providers(options).values()
-        assert isinstance(spec, ProviderSpec)
-        return {name: replace(spec, target=LateEffectLog(options))}
-
-    def count(ended: Any) -> int:  # noqa: ANN401  # the final state
-        outside = ended.providers[name]
-        outside.arrive()
-        return len(outside.effects)
-
     return replace(
         base,
         jobs=(replace(review, deployment="dev"),),
-        providers=providers,
-        count_effects=count,
         repairs=_plan(
             (0, Repair.MARK_FAILED, None),
             (62, Repair.MARK_FAILED, None),

@@ -2,8 +2,7 @@
 
 from collections.abc import Callable
 
-from oncely.testing import Scenario
-from oncely.testing.scenario import RestoreMode
+from oncely.testing.scenario import RestoreMode, Scenario
 from tests.faults.providers import DECLINED, stripe
 
 

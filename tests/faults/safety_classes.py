@@ -1,29 +1,24 @@
-"""The smallest contract of each safety class, with a provider that counts its effects."""
+"""The smallest job of each safety class, at an API whose model counts its effects."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from oncely.contracts.job import Job
-from oncely.core.effect_outcomes import (
-    Ambiguous,
-    Anomalous,
-    EffectOutcome,
-    LookupOutcome,
-    NotFound,
-    Succeeded,
-)
+from oncely.core.effect_outcomes import EffectOutcome, LookupOutcome, Succeeded
 from oncely.core.job_type import Call
-from oncely.core.profiles import ProviderProfile, RetryPolicy, RetrySafety
-from oncely.core.schedule import Clock
-from oncely.plugins.provider import Provider, ProviderAccess, ProviderSettings
-from oncely.testing import FinalState, ProviderSpec, Scenario
-from oncely.testing.sandbox import SandboxOptions
-from oncely.testing.scenario import RestoreMode
+from oncely.core.profiles import RetryPolicy, RetrySafety
+from oncely.plugins.http_provider import HttpProvider
+from oncely.testing.explore import build_scenario
+from oncely.testing.http_model import HttpModel, http_model
+from oncely.testing.sandbox.http_messages import SandboxHandler, SandboxRequest, SandboxResponse
+from oncely.testing.scenario import RestoreMode, Scenario
 
 TIMEOUT: Final = timedelta(seconds=10)
 LAG: Final = timedelta(seconds=45)
+# Later than its timeout, so the lookup that calls it absent cannot see it yet.
+ARRIVES_AFTER: Final = 2 * TIMEOUT
 SHORT_KEY_TTL: Final = timedelta(minutes=30)
 SHORT_LAG: Final = timedelta(minutes=10)
 MESSAGE: Final = {"job": "test.effect", "v": 1, "name": "seven"}
@@ -36,57 +31,48 @@ def with_short_window(policy: RetryPolicy) -> RetryPolicy:
     return replace(policy, profile=profile)
 
 
-@dataclass
-class EffectLog:
-    """Performs each request; `done` is its ledger."""
+class EffectModel(HttpModel):
+    requests: ClassVar = {
+        "find": {"method": "GET", "path": "*"},
+        "do": {"method": "*", "path": "*"},
+    }
+    first_late_by: ClassVar[timedelta | None] = None  # how late the first request arrives
+    declines_repeats: ClassVar[bool] = False  # it declines each request after the first
+    moves: ClassVar[bool] = False  # its API key is one of another account after the first request
 
-    clock: Clock
-    key_ttl: timedelta | None = None  # how long it remembers a key
-    lag: timedelta = timedelta(0)  # the lag of its lookup
-    first_late_by: timedelta | None = None  # how late the first request arrives
-    moves: bool = False  # its API key is one of another account after the first request
-    account: str = "first"
-    in_flight: list[tuple[datetime, str, str]] = field(default_factory=list)
-    effects: list[tuple[datetime, str]] = field(default_factory=list)
-    keys: dict[str, datetime] = field(default_factory=dict)
+    def __init__(self, *args: Any) -> None:  # noqa: ANN401  # as inherited
+        super().__init__(*args)
+        self.account, self.received = "first", 0
+        self.in_flight: list[tuple[datetime, SandboxRequest]] = []
 
-    def do(self, name: str, key: str) -> EffectOutcome:
-        now, key = self.clock.now(), f"{self.account}:{key}"
-        self.account = "second" if self.moves else self.account
+    def handle(
+        self, request: SandboxRequest, *, wrap: Callable[[SandboxHandler], SandboxResponse]
+    ) -> SandboxResponse:
+        now = self.options.now()
         self.deliver(now)
-        if self.first_late_by is not None:
-            self.in_flight.append((now + self.first_late_by, name, key))
-            self.first_late_by = None
-            return Ambiguous("timeout")
-        return self._perform(now, name, key)
+        if request.path.endswith("/account"):
+            return SandboxResponse(200, {"id": self.account})
+        if request.method == "GET":
+            return super().handle(request, wrap=wrap)
+        self.received += 1
+        if self.declines_repeats and self.received > 1:
+            return self.error_response(request, status=422)
+        if self.first_late_by is not None and self.received == 1:
+            self.in_flight.append((now + self.first_late_by, request))
+            return self.error_response(request, status=504)
+        response = super().handle(request, wrap=wrap)
+        if self.moves and self.account == "first":
+            self.account = "second"
+            self.keys.clear()  # the second account knows no key of the first
+        return response
 
     def deliver(self, now: datetime | None = None) -> None:
         """Perform the requests that have arrived by now, or all of them."""
         for one in [one for one in self.in_flight if now is None or one[0] <= now]:
             self.in_flight.remove(one)
-            self._perform(*one)
-
-    def _perform(self, now: datetime, name: str, key: str) -> EffectOutcome:
-        first = self.keys.get(key)
-        if self.key_ttl is not None and first is not None and now - first < self.key_ttl:
-            return self._found(name)
-        self.keys[key] = now
-        self.effects.append((now, name))
-        return self._found(name)
-
-    def find(self, name: str) -> LookupOutcome:
-        self.deliver(self.clock.now())
-        seen = [
-            one for at, one in self.effects if one == name and at + self.lag <= self.clock.now()
-        ]
-        if not seen:
-            return NotFound(f"there is no {name}")
-        return (
-            self._found(name) if len(seen) == 1 else Anomalous(f"there are {len(seen)} of {name}")
-        )
-
-    def _found(self, name: str) -> Succeeded:
-        return Succeeded(f"{name} is done", f"ref_{name}", {"name": name})
+            self.arrival = one[0]
+            super().handle(one[1], wrap=lambda perform: perform())
+            self.arrival = None
 
 
 class Effect(Job):
@@ -94,49 +80,47 @@ class Effect(Job):
 
     job_type = "test.effect"
     key = "name"
+
     name: str
 
-    def outside(self) -> Any:  # noqa: ANN401  # the explorer's fake
-        return self.tools.provider(self.all_providers()[0])
 
-    def key_scope(self) -> str:
-        return str(getattr(self.outside(), "account", ""))
-
-
-def contract_for_safety(
-    safety: RetrySafety, *, window: timedelta | None = None, lag: timedelta | None = None
+def effect_type(
+    safety: RetrySafety,
+    *,
+    window: timedelta | None = None,
+    lag: timedelta | None = None,
+    moves: bool = False,
+    finds: bool = True,  # otherwise its lookup asks at a wrong path, which is always empty
 ) -> type[Effect]:
     safety_value: Any = safety.value
-
-    class Outside(Provider[Any, ProviderSettings]):
-        name = "outside"
-        has_api_key = False
-        profile = ProviderProfile(
-            name="Outside",
-            request_timeout=TIMEOUT,
-            max_calls=1,
-            key_ttl=window,
-            key_ttl_margin=timedelta(minutes=5),
-            lookup_lag=lag,
-        )
-
-        def connect(self, access: ProviderAccess[ProviderSettings]) -> Any:  # noqa: ANN401  # never called
-            raise NotImplementedError
+    api = HttpProvider(
+        "outside",
+        base_url="https://outside.example.com",
+        auth=None,
+        timeout=TIMEOUT,
+        key_ttl=window,
+        lookup_lag=lag,
+        absent_body={"error": "none"},
+    )
 
     class Classed(Effect):
-        provider = Outside()
+        provider = api
         queue = "effects"
         safety = safety_value
 
         def execute(self, call: Call) -> EffectOutcome:
-            answer: EffectOutcome = self.outside().do(self.name, call.idempotency_key("do"))
-            return answer
+            return call.post("/effects", json={"name": self.name})
 
         if lag is not None:
 
             def lookup(self, call: Call) -> LookupOutcome:
-                answer: LookupOutcome = self.outside().find(self.name)
-                return answer
+                return call.get(f"/effects/{self.name}" if finds else "/effects/latest")
+
+        if moves:
+
+            def key_scope(self) -> str:
+                account = self.tools.provider(api).look_up("/account")
+                return str(account.ref) if isinstance(account, Succeeded) else ""
 
     return Classed
 
@@ -146,48 +130,42 @@ def safety_scenario(
     safety: RetrySafety,
     *,
     window: timedelta | None = None,
-    key_ttl: timedelta | None = None,
+    key_ttl: timedelta | None = None,  # how long the API really remembers a key
     lag: timedelta | None = None,
-    first_late_by: timedelta | None = None,
     moves: bool = False,
+    finds: bool = True,
     fixed_prefix: str = "",
+    job: type[Effect] | None = None,
+    is_natural: bool | None = None,  # by default, as the job says
+    model: type[EffectModel] = EffectModel,
+    **behavior: Any,  # noqa: ANN401  # of the model
 ) -> Scenario:
-    return effect_scenario(
-        contract_for_safety(safety, window=window, lag=lag),
-        lambda clock: EffectLog(clock, key_ttl, lag or timedelta(0), first_late_by, moves),
-        name=name,
+    job = job or effect_type(safety, window=window, lag=lag, moves=moves, finds=finds)
+    (api,) = job.all_providers()
+    assert isinstance(api, HttpProvider)
+    derived = http_model(api, [job])
+    behavior |= {"moves": moves, "provider": api, "forms": derived.forms}
+    kind = type("Effects", (model,), {**behavior, "path_prefix": derived.path_prefix})
+
+    def count(made: EffectModel) -> int:
+        made.deliver()
+        done = len(made.ledger.done)
+        natural = safety is RetrySafety.NATURAL if is_natural is None else is_natural
+        return min(done, 1) if natural else done
+
+    scenario = build_scenario(
+        job,
+        name=f"test.effect/{name}",
+        message=MESSAGE,
+        model=kind,
+        count_effects=count,
         fixed_prefix=fixed_prefix,
     )
-
-
-def effect_scenario(
-    job: type[Effect],
-    new_log: Callable[[Clock], EffectLog],
-    *,
-    name: str,
-    is_natural: bool | None = None,  # by default, as the job says
-    fixed_prefix: str = "",
-) -> Scenario:
-    plugin = job.all_providers()[0].name
-    natural = job.policy.safety is RetrySafety.NATURAL if is_natural is None else is_natural
-
-    def count_effects(ended: FinalState) -> int:
-        outside: EffectLog = ended.providers[plugin]
-        outside.deliver()
-        effects = [one for _, one in outside.effects]
-        return len(set(effects) if natural else effects)
-
-    def providers(options: SandboxOptions) -> Mapping[str, ProviderSpec]:
-        log = new_log(options)
-        return {plugin: ProviderSpec(target=log, effect_calls={"do"}, lookup_calls={"find"})}
-
-    return Scenario(
-        name=f"test.effect/{name}",
-        contracts=(job,),
-        message=MESSAGE,
-        providers=providers,
-        count_effects=count_effects,
-        fixed_prefix=fixed_prefix,
+    if key_ttl is None:
+        return scenario
+    return replace(
+        scenario,
+        providers=lambda options: {api.name: kind(replace(options, key_window=key_ttl))},
     )
 
 
@@ -232,6 +210,24 @@ SAFETY_SCENARIOS: Final = (
         key_ttl=DAY,
         lag=LAG,
         first_late_by=timedelta(minutes=10),
+    ),
+    # The lookup sees the first request too late, and the provider declines the re-send, because it
+    # has the effect already.
+    safety_scenario(
+        "keyed-declined",
+        RetrySafety.KEYED,
+        window=DAY,
+        key_ttl=DAY,
+        lag=LAG,
+        first_late_by=ARRIVES_AFTER,
+        declines_repeats=True,
+    ),
+    safety_scenario(
+        "lookup-declined",
+        RetrySafety.LOOKUP,
+        lag=LAG,
+        first_late_by=ARRIVES_AFTER,
+        declines_repeats=True,
     ),
     safety_scenario("lookup", RetrySafety.LOOKUP, lag=timedelta(0)),
     # A duplicate and then a sweep arrive while the request of the owner is not answered.

@@ -22,9 +22,10 @@ from oncely.providers.hubspot.sandbox.api import HubSpotSandbox
 from oncely.providers.hubspot.sandbox.model import HubSpotContacts
 from oncely.providers.ses.sandbox.api import SesSandbox
 from oncely.providers.stripe.sandbox.model import DECLINED_FIRST
-from oncely.testing import FinalState, Scenario
+from oncely.testing import FinalState
 from oncely.testing.rows import BusinessRows
 from oncely.testing.sandbox import ProviderSandbox, SandboxOptions
+from oncely.testing.scenario import Scenario
 from oncely.testing.schedule import START
 from tests.faults import expectations
 from tests.faults.botocore_scenarios import botocore_scenarios

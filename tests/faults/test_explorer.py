@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import pytest
 from pydantic import ValidationError
 
+from oncely import Provider, ProviderAccess, ProviderProfile, ProviderSettings
 from oncely.contracts.job import AnyJob, Job, JobSettings
 from oncely.core import attempt, decide
 from oncely.core.effect_outcomes import EffectOutcome
@@ -28,18 +29,14 @@ from oncely.jobs.receipt_send import ReceiptSend
 from oncely.operate.own_tables import JOBS
 from oncely.plugins.http_provider import HttpProvider
 from oncely.publish.publisher import EndedJobPublisher
-from oncely.testing import Scenario, SearchLimits, explore
+from oncely.testing import SearchLimits, explore
 from oncely.testing.explorer import Explorer, run_schedule
+from oncely.testing.http_model import HttpRequest
+from oncely.testing.scenario import Scenario
 from oncely.testing.schedule import ScriptedChooser
 from oncely.testing.script import format_script, parse_injections, parse_script
 from oncely.testing.world import Simulation
-from tests.faults.safety_classes import (
-    MESSAGE,
-    Effect,
-    EffectLog,
-    contract_for_safety,
-    effect_scenario,
-)
+from tests.faults.safety_classes import DAY, EffectModel, safety_scenario
 from tests.faults.scenarios import SCENARIOS, seed_paid_order
 
 SAMPLE = SearchLimits(injections=1, schedules=30, random_schedules=3)
@@ -191,9 +188,27 @@ def test_explore_refuses_settings_that_no_job_declares() -> None:
         explore_once(LetterWithSettings)
 
 
+class _Unmodelled(Provider[object, ProviderSettings]):
+    name = "unmodelled"
+    profile = ProviderProfile(name="Acme", request_timeout=timedelta(seconds=5), max_calls=1)
+
+    def connect(self, access: ProviderAccess[ProviderSettings]) -> object:
+        return object()
+
+
 def test_explore_without_model_says_what_to_set() -> None:
+    class LetterAway(Job):
+        """A letter."""
+
+        key = "letter_id"
+        provider = _Unmodelled()
+        letter_id: str
+
+        def execute(self, call: Call) -> EffectOutcome:
+            raise NotImplementedError
+
     with pytest.raises(ValueError, match="has no model: set its `sandbox`"):
-        explore_once(contract_for_safety(RetrySafety.AT_MOST_ONCE), message=MESSAGE)
+        explore_once(LetterAway)
 
 
 def test_example_is_sent_when_message_is_omitted() -> None:
@@ -229,23 +244,26 @@ def test_repeated_problem_is_reported_once() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    ("safety", "declared"),
     [
-        pytest.param(contract_for_safety(RetrySafety.NATURAL), id="called natural, and it is not"),
+        pytest.param(RetrySafety.NATURAL, {}, id="called natural, and it is not"),
+        pytest.param(RetrySafety.KEYED, {"window": DAY}, id="called keyed, and it is not"),
         pytest.param(
-            contract_for_safety(RetrySafety.KEYED, window=timedelta(days=1)),
-            id="called keyed, and it is not",
-        ),
-        pytest.param(
-            contract_for_safety(RetrySafety.LOOKUP, lag=timedelta(0)),
-            id="called consistent, and it lags",
+            RetrySafety.LOOKUP, {"lag": timedelta(0)}, id="called consistent, and it lags"
         ),
     ],
 )
-def test_job_that_overstates_its_provider_is_found(wrong: type[Effect]) -> None:
-    never = timedelta(days=10_000)
-    scenario = effect_scenario(
-        wrong, lambda clock: EffectLog(clock, lag=never), name="wrong", is_natural=False
+def test_job_that_overstates_its_provider_is_found(
+    safety: RetrySafety, declared: dict[str, Any]
+) -> None:
+    class Lagging(EffectModel):
+        lag = timedelta(days=10_000)
+
+        def _is_natural(self, _: HttpRequest) -> bool:
+            return False
+
+    scenario = safety_scenario(
+        "wrong", safety, **declared, key_ttl=timedelta(0), model=Lagging, is_natural=False
     )
 
     found = Explorer(scenario, SearchLimits(injections=1)).explore().violations

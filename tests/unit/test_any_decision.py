@@ -70,6 +70,7 @@ ROWS = st.builds(
     key_answered=st.booleans(),
     key_scope=st.sampled_from(["live", "live", "live", "test", None]),
     provider_ref=st.sampled_from([None, "pi_0"]),
+    closing=st.sampled_from([None, None, {"reason": "no credit", "code": "credit", "result": {}}]),
 )
 JITTERS = st.floats(0, 1, exclude_max=True)
 # What follows a claim, and what a lookup then brings. Most sequences of outcomes end at once;
@@ -117,9 +118,29 @@ def test_every_decision_is_transition_that_table_allows(cases: list[GeneratedCas
 @given(cases=situations())
 def test_only_definite_outcome_ends_job(cases: list[GeneratedCase]) -> None:
     for case in cases:
-        declined = isinstance(case.outcome, Declined)
-        definite = isinstance(case.outcome, Succeeded) or declined
-        assert (case.after.status in ENDED) is definite, case
+        ended = case.after.status in ENDED
+        match case.outcome:
+            case Succeeded():
+                assert ended, case
+            case Declined():
+                kept = case.after.closing or case.decision.event is Event.ESCALATE
+                assert ended or kept, case
+            case NotFound(conclusive=conclusive) if case.job.closing and ended:
+                assert not case.policy.leaves_open, case
+                assert conclusive or absence_conclusive_at(case.job, case.policy) <= NOW, case
+            case _:
+                assert not ended, case
+
+
+@given(cases=situations())
+def test_decline_of_a_resend_alone_ends_nothing(cases: list[GeneratedCase]) -> None:
+    for case in cases:
+        job, policy = case.job, case.policy
+        repeatable = policy.safety is RetrySafety.NATURAL or policy.leaves_open
+        if isinstance(case.outcome, Declined) and job.has_ambiguous_send and not repeatable:
+            looked_up = job.status is Status.UNKNOWN
+            assert case.after.status.is_failed is looked_up, case
+            assert looked_up or policy.can_look_up or case.decision.alert, case
 
 
 @given(cases=situations())
@@ -146,6 +167,7 @@ def test_unknown_job_returns_to_ready_only_when_resend_is_safe(cases: list[Gener
         if isinstance(case.outcome, StillOpen):
             assert case.after.closing, "the next run only closes it"
             continue
+        assert terms.leaves_open or not job.closing, "a kept decline is never sent again"
         assert terms.safety is not RetrySafety.AT_MOST_ONCE, case
         assert isinstance(case.outcome, NotFound | LookupUnsupported), case
         if isinstance(case.outcome, LookupUnsupported) and terms.safety is not RetrySafety.NATURAL:

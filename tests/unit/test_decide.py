@@ -15,6 +15,7 @@ from oncely.core.decide import (
 )
 from oncely.core.effect_outcomes import (
     Ambiguous,
+    Declined,
     EffectOutcome,
     InProgress,
     LookupFailed,
@@ -23,6 +24,7 @@ from oncely.core.effect_outcomes import (
     NotFound,
     NotSent,
     Pending,
+    Succeeded,
 )
 from oncely.core.job_row import JobRow
 from oncely.core.lifecycle import Event, Status
@@ -213,6 +215,66 @@ def test_escalation_reason_keeps_error_across_lookups() -> None:
 
     assert job.status is Status.NEEDS_REVIEW
     assert "the mail server hung up" in job.evidence[-1].reason
+
+
+LOOKED_UP = replace(TERMS, safety=RetrySafety.LOOKUP)
+
+
+def _kept_decline() -> JobRow:
+    """A job whose re-send was declined just now."""
+    sent = make_job(first_sent_at=NOW - MINUTE, attempts=2)
+    declined = Declined("no credit", "credit", {"request": "req_2"})
+    return decide_any(sent, TERMS, declined, now=NOW).apply_to(sent, now=NOW, actor="worker")
+
+
+def test_kept_decline_fails_the_job_only_when_the_lookup_is_conclusive() -> None:
+    job, conclusive = _kept_decline(), NOW + SECONDS_40
+    early = decide_any(job, TERMS, NotFound("there is none"), now=conclusive - TICK)
+    assert (early.event, early.changes["due_at"]) == (Event.RECHECK, conclusive)
+
+    for absent, at in (
+        (NotFound("there is none"), conclusive),
+        (NotFound("there is none", conclusive=True), NOW),
+    ):
+        after = decide_any(job, TERMS, absent, now=at).apply_to(job, now=at, actor="reconciler")
+
+        assert after.status is Status.FAILED
+        assert after.result == {"code": "credit", "request": "req_2"}
+        assert (after.last_error, after.closing) == ("no credit; there is none", None)
+
+
+def test_effect_that_is_found_finishes_a_job_with_a_kept_decline() -> None:
+    job = _kept_decline()
+    found = decide_any(job, TERMS, Succeeded("issued", "v_1", {}), now=NOW)
+    after = found.apply_to(job, now=NOW, actor="reconciler")
+    assert (after.status, after.closing) == (Status.FINISHED, None)
+
+
+def test_kept_decline_is_not_sent_again_if_the_lookup_is_gone() -> None:
+    """A newer version of the job type may have none, although its key is still safe."""
+    job, later = _kept_decline(), NOW + MINUTE
+    decision = decide_any(job, TERMS, LookupUnsupported(), now=later, key_scope="live")
+    assert decision.event is Event.ESCALATE
+    assert decision.reason == (
+        "no credit; but an earlier request may have done it, and this provider has no lookup"
+    )
+
+
+def test_decline_after_an_absence_is_looked_up_once_more() -> None:
+    """The lookup may have lagged longer than its provider says: the effect is why it declines."""
+    resent = make_job(attempts=2)
+    assert not resent.has_ambiguous_send
+    declined = Declined("the order has one", "taken")
+    assert decide_any(resent, LOOKED_UP, declined, now=NOW).event is Event.MARK_UNKNOWN
+    # Without a lookup, only an open send is a doubt.
+    keyed = replace(TERMS, profile=replace(PROFILE, lookup_lag=None))
+    assert decide_any(resent, keyed, declined, now=NOW).event is Event.DECLINE
+
+
+def test_decline_of_the_only_send_fails_the_job() -> None:
+    for policy in (TERMS, LOOKED_UP, NATURAL):
+        decision = decide_any(make_job(), policy, Declined("no credit", "credit"), now=NOW)
+        assert decision.event is Event.DECLINE
 
 
 NATURAL = replace(TERMS, safety=RetrySafety.NATURAL)

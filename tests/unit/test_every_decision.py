@@ -14,6 +14,7 @@ from oncely.core.effect_outcomes import (
     Succeeded,
 )
 from oncely.core.lifecycle import ENDED, TRANSITIONS, Event, Status, WaitKind
+from oncely.core.profiles import RetrySafety
 from oncely.core.text import MAX_REASON_LENGTH
 from tests.unit.decision_grid import (
     EFFECT_OUTCOMES,
@@ -92,9 +93,27 @@ def test_success_always_finishes_job() -> None:
 
 def test_decline_fails_job() -> None:
     for case, outcome in cases_with_outcome(Declined):
+        if case.status is Status.STARTED and case.safety is not RetrySafety.NATURAL:
+            continue  # an earlier send of the grid's job is open
         assert case.decision.event is Event.DECLINE, case
         assert case.after.last_error == outcome.reason, case
         assert (case.after.result or {})["request_id"] == "req_1", case
+
+
+def test_decline_while_an_earlier_send_is_open_fails_no_job() -> None:
+    """The earlier request may have had the effect, and that is why this one was declined."""
+    for case, outcome in cases_with_outcome(Declined, Status.STARTED):
+        assert case.job.has_ambiguous_send, case
+        if case.safety in {RetrySafety.KEYED, RetrySafety.LOOKUP}:
+            assert (case.after.status, case.after.due_at) == (Status.UNKNOWN, NOW), case
+            kept = {"reason": "declined", "code": outcome.code, "result": outcome.result}
+            assert case.after.closing == kept, case
+        elif case.safety is RetrySafety.AT_MOST_ONCE:
+            assert case.after.status is Status.NEEDS_REVIEW, case
+            assert case.decision.reason == (
+                "declined; but an earlier request may have done it, and Acme has no lookup for "
+                "this effect"
+            )
 
 
 def test_anomalous_outcome_always_escalates_with_its_findings() -> None:

@@ -529,6 +529,35 @@ def close_later(job: JobRow, outcome: StillOpen, now: datetime, jitter: float) -
     )
 
 
+_MAY_HAVE_HAPPENED: Final = "but an earlier request may have done it"
+
+
+def keep_decline(job: JobRow, policy: RetryPolicy, outcome: Declined, now: datetime) -> Decision:
+    """A decline of a re-send proves nothing about the earlier request: look that up first."""
+    reason = f"{outcome.reason}; {_MAY_HAVE_HAPPENED}"
+    if not policy.can_look_up:
+        return escalate(f"{reason}, and {policy.profile.name} has no lookup for this effect")
+    return mark_unknown(
+        f"{reason}, so it is looked up", now, due_at=now, **_closing_fields(job, outcome)
+    )
+
+
+def _follows_send(job: JobRow, policy: RetryPolicy) -> bool:
+    """Whether an earlier request may have had the effect, or may still have it.
+
+    A lookup may have called it absent too early. Asking once more costs little, and a job that
+    failed although its effect happened is wrong for good.
+    """
+    if policy.safety is RetrySafety.NATURAL or policy.leaves_open:
+        return False
+    return job.has_ambiguous_send or (policy.can_look_up and job.attempts > 1)
+
+
+def _kept_decline(job: JobRow, policy: RetryPolicy) -> Mapping[str, Any] | None:
+    """The decline that a lookup has to confirm. What stays open is closed by a worker instead."""
+    return None if policy.leaves_open else job.closing
+
+
 def hand_over_to_close(
     job: JobRow, policy: RetryPolicy, outcome: StillOpen, now: datetime
 ) -> Decision:
@@ -550,8 +579,8 @@ def _still_open_reason(outcome: StillOpen) -> str:
     return f"{outcome.reason}; still open at the provider"
 
 
-def _closing_fields(job: JobRow, outcome: StillOpen) -> dict[str, object]:
-    """The decline as the row keeps it until the prepared effect is closed.
+def _closing_fields(job: JobRow, outcome: StillOpen | Declined) -> dict[str, object]:
+    """The decline as the row keeps it until it is certain that nothing can follow it.
 
     An operator's decision stays: a cancelled job must not end as declined.
     """
@@ -624,6 +653,8 @@ def _after_effect(
     job: JobRow, policy: RetryPolicy, outcome: EffectOutcome, now: datetime, jitter: float
 ) -> Decision:
     match outcome:
+        case Declined() if _follows_send(job, policy):
+            return keep_decline(job, policy, outcome, now)
         case Succeeded() | Declined() | Anomalous():
             return _on_definite(job, outcome)
         case StillOpen():
@@ -711,6 +742,8 @@ def _on_not_found(  # noqa: PLR0917  # every one of them decides
     conclusive_at = absence_conclusive_at(job, policy)
     if not outcome.conclusive and now < conclusive_at:
         return recheck_at(outcome.reason, due_at=conclusive_at)
+    if declined := _kept_decline(job, policy):
+        return fail(job, Declined(outcome.reason, declined["code"]))
     safe = _can_resend(job, policy, key_scope=key_scope, now=now)
     if keeps_key(job, policy, outcome) and not safe:
         return escalate(f"{outcome.reason}; {_UNANSWERED}")
@@ -744,6 +777,8 @@ def _on_lookup_unsupported(  # noqa: PLR0917  # every one of them decides
     if now < due_at:
         # Operators need to read what went wrong, not that there is no lookup.
         return recheck_at(outcome.reason, due_at=due_at, last_error=job.last_error)
+    if declined := _kept_decline(job, policy):
+        return escalate(f"{declined['reason']}; {_MAY_HAVE_HAPPENED}, and {outcome.reason}")
     if policy.safety is RetrySafety.NATURAL:
         return _requeue_within_limits(job, policy, "safe to run again", now, jitter)
     if _can_resend(job, policy, key_scope=key_scope, now=now):

@@ -246,7 +246,8 @@ class JobRow:
     currency: str | None = None
     provider_ref: str | None = None
     result: Mapping[str, Json] | None = None
-    # Set if the provider declined but something is still open: the next run only closes that.
+    # A decline that is not certain yet. Either what was prepared is still open, and the next run
+    # only closes that; or an earlier request may have had the effect, and a lookup must find none.
     closing: Mapping[str, Json] | None = None
     progress: Mapping[str, Json] | None = None  # how far a long job got
     last_error: str | None = None

@@ -91,7 +91,7 @@ class HistoryLine:
         """The row in this status, as far as the line tells."""
         known: dict[str, Any] = {"updated_at": self.at, "message": {}, **self.image}
         if code := self.image.get("closing"):
-            known["closing"] = {"reason": "closed after a restore", "code": code, "result": {}}
+            known["closing"] = {"reason": "decided before a restore", "code": code, "result": {}}
         return JobRow(
             job_key=JobKey(self.job_key),
             job_type=self.job_type,
@@ -370,7 +370,7 @@ IMAGE: Final[Mapping[str, Callable[[Any], object]]] = {
     **dict.fromkeys(("provider_ref", "currency", "customer_id", "subject"), _id_or_none),
     **dict.fromkeys(("first_sent_at", "run_at", "updated_at", "expires_at"), _time),
     "since": _time,  # of its status, if an earlier write set it
-    "closing": _closing_code,  # of a job whose next run only closes what is open
+    "closing": _closing_code,  # of a job that fails once nothing is open
     **dict.fromkeys(("message", "result"), scalar_fields),
 }
 _OWN_FIELDS: Final = tuple(one.name for one in fields(HistoryLine) if one.name != "image")

@@ -1,16 +1,7 @@
 """The fault explorer: tests a job under every crash, race and lost response, in one call."""
 
-from oncely.testing.explore import build_scenario, explore
-from oncely.testing.explorer import ExplorationReport, SearchLimits, Violation
-from oncely.testing.scenario import FinalState, ProviderSpec, Scenario
+from oncely.testing.explore import explore
+from oncely.testing.explorer import SearchLimits
+from oncely.testing.scenario import FinalState
 
-__all__ = [
-    "ExplorationReport",
-    "FinalState",
-    "ProviderSpec",
-    "Scenario",
-    "SearchLimits",
-    "Violation",
-    "build_scenario",
-    "explore",
-]
+__all__ = ["FinalState", "SearchLimits", "explore"]

@@ -11,7 +11,7 @@ from oncely.core.profiles import COMMIT_BUDGET
 from oncely.operate.own_tables import GATES, GATES_SCHEMA, JOBS, JOBS_SCHEMA
 from oncely.testing.digest import Digester
 from oncely.testing.in_process import InProcessSandbox, in_process_network
-from oncely.testing.interception import InterceptedObject, Interceptor
+from oncely.testing.interception import Interceptor
 from oncely.testing.memory_aws.account import MemoryAws
 from oncely.testing.memory_aws.calls import AwsCall
 from oncely.testing.memory_aws.services import MemoryQueue, SqsMessage
@@ -46,8 +46,7 @@ class BaseSimulation(ABC):
         self.edited = False
         options = SandboxOptions(clock=self.clock.now, new_id=counting_ids())
         found = scenario.providers(options)
-        models = {name: one for name, one in found.items() if isinstance(one, ProviderSandbox)}
-        specs = {name: one for name, one in found.items() if not isinstance(one, ProviderSandbox)}
+        models = {name: one for name, one in found.items() if one is not None}
         self.aws = self._new_account(models)
         self.rows = BusinessRows(self.aws.dynamodb, own_tables=(JOBS, GATES))
         self.sandbox = _SimulatedSandbox(models=models, options=options)
@@ -55,15 +54,7 @@ class BaseSimulation(ABC):
         for fault in scenario.provider_faults:
             self.sandbox.faults.add(**fault)
         self.network = in_process_network(self._serve, self.clock.now)
-        self.providers: dict[str, Any] = {
-            **models,
-            **{name: one and one.target for name, one in specs.items()},
-        }
-        self.objects = {
-            name: InterceptedObject(self.interceptor, name, one, self._request_timeout)
-            for name, one in specs.items()
-            if one is not None
-        }
+        self.providers: dict[str, Any] = dict(found)
         self._last_shared_digest = 0
         self._digested_at_mutation = -1
         scenario.seed_rows(self.rows)

@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, ClassVar, Final, Literal, TypeAlias, get_origin
 from urllib.parse import parse_qsl, unquote, urlencode
 
@@ -35,14 +35,14 @@ _FIRST_ID: Final = 918_273_001  # unlike any value of an example
 
 
 @dataclass(frozen=True)
-class _Request:
+class HttpRequest:
     """A request by its values."""
 
     method: str
     values: Mapping[Place, Any]
 
     @classmethod
-    def parse(cls, method: str, path: str, query: str, body: object) -> "_Request":
+    def parse(cls, method: str, path: str, query: str, body: object) -> "HttpRequest":
         """Name each segment of the path, parameter of the query and value of the body."""
         values: dict[Place, Any] = {
             ("path", number): unquote(one) for number, one in enumerate(path.strip("/").split("/"))
@@ -67,13 +67,13 @@ def _leaves(body: object, prefix: str = "") -> Iterator[tuple[str, Any]]:
 class _Recorder:
     """Takes the place of the client, to see what a job would send."""
 
-    effect: _Request | None = None
-    lookup: _Request | None = None
+    effect: HttpRequest | None = None
+    lookup: HttpRequest | None = None
     expect: Mapping[str, Any] = field(default_factory=dict)
     one_of: str | None = None
 
     def perform(self, method: str, path: str, *, json: object = None, **_: Any) -> EffectOutcome:  # noqa: ANN401  # of the client
-        self.effect = self.effect or _Request.parse(method, path, "", json)
+        self.effect = self.effect or HttpRequest.parse(method, path, "", json)
         return Ambiguous("only recorded")
 
     def look_up(
@@ -85,7 +85,7 @@ class _Recorder:
         one_of: str | None = None,
     ) -> LookupOutcome:
         if self.lookup is None:
-            self.lookup = _Request.parse("GET", path, urlencode(params or {}), None)
+            self.lookup = HttpRequest.parse("GET", path, urlencode(params or {}), None)
             self.expect, self.one_of = dict(expect or {}), one_of
         return LookupFailed("only recorded")
 
@@ -127,7 +127,7 @@ class RequestForm:
         named_in = {} if lookup is None else _places(lookup, wanted)
         return cls(job, effect.method, _places(effect, wanted), named_in, shown, recorder.one_of)
 
-    def key_in(self, request: _Request, places: Mapping[str, Place]) -> str | None:
+    def key_in(self, request: HttpRequest, places: Mapping[str, Place]) -> str | None:
         """The key of the job that a request names. Returns None if it names no whole key."""
         values = {name: request.values.get(at) for name, at in places.items()}
         names = (self.job.key,) if isinstance(self.job.key, str) else self.job.key
@@ -145,7 +145,7 @@ def _is_fixed(job: type[AnyJob], name: str) -> bool:
     return get_origin(job.model_fields[name].annotation) is Literal
 
 
-def _places(request: _Request, wanted: Mapping[str, Any]) -> dict[str, Place]:
+def _places(request: HttpRequest, wanted: Mapping[str, Any]) -> dict[str, Place]:
     found = {
         name: next((at for at, one in request.values.items() if str(one) == str(value)), None)
         for name, value in wanted.items()
@@ -161,7 +161,7 @@ class HttpEffect:
     at: datetime
     job_key: str | None  # None if the request names no whole key
     idempotency_key: str
-    request: _Request
+    request: HttpRequest
 
 
 class HttpLedger(ProviderLedger):
@@ -193,6 +193,7 @@ class HttpModel(ProviderSandbox):
     forms: ClassVar[tuple[RequestForm, ...]]
     # What a second request for the same key gets, if the API refuses it: 409 or 422.
     duplicate_status: ClassVar[int | None] = None
+    lag: ClassVar[timedelta | None] = None  # of its lookups, if not as declared
     api_key = "key-of-the-model"
     fault_rates = (
         (FaultKind.ACCEPT_THEN_DROP, "perform", 4),
@@ -207,6 +208,7 @@ class HttpModel(ProviderSandbox):
     def __init__(self, options: SandboxOptions) -> None:
         super().__init__(options)
         self.ledger = HttpLedger(f"effects at {self.provider.name}")
+        self.arrival: datetime | None = None  # of a request that is performed later
         self.keys: dict[str, tuple[datetime, str]] = {}  # the reference of each remembered key
 
     def error_response(self, request: SandboxRequest, *, status: int) -> SandboxResponse:
@@ -218,7 +220,7 @@ class HttpModel(ProviderSandbox):
     ) -> SandboxResponse:
         path = request.path.removeprefix(self.path_prefix.rstrip("/"))
         body = json.loads(request.body) if request.body else None
-        parsed = _Request.parse(request.method, path, request.query, body)
+        parsed = HttpRequest.parse(request.method, path, request.query, body)
         if not self._is_authorized(request):
             return self.error_response(request, status=401)
         if request.method == "GET":
@@ -229,11 +231,12 @@ class HttpModel(ProviderSandbox):
         sent = " ".join(f"{name}={value}" for name, value in request.headers.items())
         return self.provider.auth in {None, "basic"} or self.api_key in sent
 
-    def _perform(self, request: SandboxRequest, parsed: _Request) -> SandboxResponse:
-        now, key = self.options.now(), request.headers.get(self._key_header, "")
+    def _perform(self, request: SandboxRequest, parsed: HttpRequest) -> SandboxResponse:
+        now, key = self.arrival or self.options.now(), request.headers.get(self._key_header, "")
         with self.ledger.lock:
             first = self.keys.get(key)
-            window = self.options.key_window or self.provider.profile.key_ttl
+            window = self.options.key_window
+            window = self.provider.profile.key_ttl if window is None else window
             honors = self.options.honors_idempotency_keys and window is not None
             if key and first is not None and honors and window and now - first[0] < window:
                 done = self.ledger.find(HttpEffect, first[1])
@@ -253,8 +256,9 @@ class HttpModel(ProviderSandbox):
     def _key_header(self) -> str:
         return self.provider.idempotency_header.lower()
 
-    def _look_up(self, parsed: _Request) -> SandboxResponse:
-        now, lag = self.options.now(), self.provider.profile.lookup_lag
+    def _look_up(self, parsed: HttpRequest) -> SandboxResponse:
+        now = self.options.now()
+        lag = self.provider.profile.lookup_lag if self.lag is None else self.lag
         key = self._key_of(parsed, is_lookup=True)
         found = [
             one
@@ -271,11 +275,11 @@ class HttpModel(ProviderSandbox):
             return SandboxResponse(404, _nested(self.provider.absent_body) or {"error": 404})
         return self._shown(200, found[0])
 
-    def _key_of(self, parsed: _Request, *, is_lookup: bool) -> str | None:
+    def _key_of(self, parsed: HttpRequest, *, is_lookup: bool) -> str | None:
         keys = (one.key_in(parsed, one.lookup if is_lookup else one.effect) for one in self.forms)
         return next((key for key in keys if key is not None), None)
 
-    def _is_natural(self, parsed: _Request) -> bool:
+    def _is_natural(self, parsed: HttpRequest) -> bool:
         """Whether repeating this effect changes nothing."""
         natural = (one for one in self.forms if one.job.policy.safety is RetrySafety.NATURAL)
         return any(one.key_in(parsed, one.effect) is not None for one in natural)

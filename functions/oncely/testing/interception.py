@@ -4,17 +4,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any, Final, TypeVar
 
-from oncely.core.effect_outcomes import NotSent
 from oncely.core.table_guard import IDENTITY_KEY
 from oncely.testing.digest import Digest
 from oncely.testing.in_process import CLOSES, InProcessSandbox, refuse_connection
 from oncely.testing.memory_aws.calls import AwsCall, client_error, no_connection, no_response
 from oncely.testing.memory_aws.dynamodb import MemoryDynamo
 from oncely.testing.sandbox.http_messages import SandboxRequest, encode_response
-from oncely.testing.scenario import ProviderSpec
 from oncely.testing.schedule import START, InFlightRequest, ProcessKilledError, Scheduler
 from oncely.testing.script import DIE
 
@@ -251,46 +248,3 @@ def _aws_faults(call: AwsCall) -> Sequence[str]:
         return WRITE_FAULTS
     more = (CONFLICT,) if _transacted(call) else (THROTTLED,)
     return (*WRITE_FAULTS, *more)
-
-
-@dataclass(frozen=True)
-class InterceptedObject:
-    """A provider in memory whose effect calls and lookup calls are intercepted."""
-
-    interceptor: Interceptor
-    name: str
-    spec: ProviderSpec
-    timeout: timedelta
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  # of any provider
-        attribute = getattr(self.spec.target, name)
-        self.interceptor.mutations += 1
-        if name in self.spec.effect_calls:
-            return partial(self._intercept, name, attribute, EFFECT_FAULTS[:-1])
-        if name in self.spec.lookup_calls:
-            return partial(self._intercept, name, attribute, READ_FAULTS)
-        return attribute
-
-    def _intercept(
-        self,
-        name: str,
-        attribute: Callable[..., Any],
-        faults: Sequence[str],
-        *args: Any,  # noqa: ANN401  # of any provider
-        **named: Any,  # noqa: ANN401  # as above
-    ) -> Any:  # noqa: ANN401  # its outcome
-        begun, perform = self.interceptor.begun(), partial(attribute, *args, **named)
-
-        def fail(fault: str) -> NotSent:
-            if fault == REFUSED:
-                return NotSent("connection refused")
-            if fault == LATE:
-                request = (name, args, named)
-                self.interceptor.send_late(begun + self.timeout, request, perform)
-            raise TimeoutError("no response in time")
-
-        outcome = self.interceptor.call(
-            f"{self.name}.{name}", faults, perform, fail, in_flight=self.timeout
-        )
-        self.interceptor.mutations += 1  # a provider may count its lookups
-        return outcome

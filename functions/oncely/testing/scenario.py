@@ -1,6 +1,6 @@
 """A scenario to explore: a contract, its message, its environment, and its invariants."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum, auto
@@ -33,18 +33,6 @@ class GateClosing(Enum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProviderSpec:
-    """An object in place of a provider's client, with its effect calls and its lookup calls.
-
-    Without a response, they raise TimeoutError.
-    """
-
-    target: Any
-    effect_calls: Collection[str]
-    lookup_calls: Collection[str]
-
-
-@dataclass(frozen=True, kw_only=True)
 class PlannedRepair:
     """A repair that an operator tries. The reference is the row's, unless another is given."""
 
@@ -68,7 +56,7 @@ class FinalState(Protocol):
 
     @property
     def providers(self) -> Mapping[str, Any]:
-        """The models and objects of the providers, by the name of their plug-in."""
+        """The models of the providers, by the name of their plug-in."""
 
     @property
     def sandbox(self) -> InProcessSandbox:
@@ -95,9 +83,9 @@ class Scenario:
     name: str
     contracts: tuple[type[AnyJob], ...]  # the first is explored; the others are follow-ups
     message: Mapping[str, object]
-    # By the name of their plug-in: a model under the shipped client, or an object in its place.
-    # None if the provider is not configured.
-    providers: Callable[[SandboxOptions], Mapping[str, ProviderSandbox | ProviderSpec | None]]
+    # By the name of their plug-in: a model under the shipped client. None if the provider is not
+    # configured.
+    providers: Callable[[SandboxOptions], Mapping[str, ProviderSandbox | None]]
     # Faults of the models in every schedule, as `FaultSet.add` takes them.
     provider_faults: tuple[Mapping[str, Any], ...] = ()
     # How often the effect happened at the provider; for a natural effect, 1 if it is in place.

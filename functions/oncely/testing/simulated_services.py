@@ -21,7 +21,7 @@ from oncely.core.table_guard import TableGuard
 from oncely.gates.gate import SNAPSHOT_AGE, Gate
 from oncely.operate.erase import ErasableArchive
 from oncely.operate.own_tables import GATES, JOBS
-from oncely.plugins.provider import AnyProvider, Network, Provider, ProviderSettings
+from oncely.plugins.provider import AnyProvider, Network, ProviderSettings
 from oncely.ports import Ports
 from oncely.testing.in_process import base_url
 from oncely.testing.interception import Interceptor
@@ -105,7 +105,6 @@ class SimulatedPorts(Ports):
         aws: MemoryAws,
         *,
         network: Network,
-        objects: Mapping[str, Any],
         models: Mapping[str, ProviderSandbox],
         queue: MemoryQueue,
     ) -> None:
@@ -129,7 +128,7 @@ class SimulatedPorts(Ports):
         self.jitter = lambda: 0.0
         self.sleep = lambda _: None
         self.network = network
-        self._objects, self._models = objects, models
+        self._models = models
         self._secrets_from = START + scenario.secrets_missing_for
         self._published_count = 0
         self._published: set[tuple[JobKey, Status]] = set()
@@ -209,12 +208,8 @@ class SimulatedPorts(Ports):
         name = settings_type.__name__
         raise NotConfiguredError(f"no job declares {name}: add `settings = {name}` to it")
 
-    def provider(self, plugin: Provider[T, Any]) -> T:
-        known: T | None = self._objects.get(plugin.name)
-        return super().provider(plugin) if known is None else known
-
     def is_configured(self, plugin: AnyProvider) -> bool:
-        return plugin.name in self._models or self._objects.get(plugin.name) is not None
+        return plugin.name in self._models
 
 
 def _provider_settings(

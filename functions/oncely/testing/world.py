@@ -120,7 +120,6 @@ class Simulation(BaseSimulation):
             self.interceptor,
             self.aws,
             network=self.network,
-            objects=self.objects,
             models=self.sandbox.providers,
             queue=self.queue,
         )

@@ -1,9 +1,11 @@
 """A job that reads a table without a schema, which its stack must give."""
 
+from typing import Any, ClassVar
+
 from shop_jobs.voucher_issue import VoucherIssue
 
 
 class CustomerVoucher(VoucherIssue):
     """The same voucher, for a customer."""
 
-    reads = ("customers",)
+    reads: ClassVar[Any] = ("customers",)
