@@ -182,10 +182,12 @@ class GrantedFunction(Construct):
         resources: Sequence[str],
         string_equals: Mapping[str, str] | None = None,
         leading_keys: Sequence[str] = (),
+        attributes: Sequence[str] = (),
     ) -> None:
         """Permit these actions on these resources, under these conditions.
 
-        `leading_keys` are patterns for the partition keys of the items that may be accessed.
+        `leading_keys` are patterns for the partition keys of the items that may be accessed, and
+        `attributes` are all that a request may name.
         """
         for statement in policy_statements(
             *actions,
@@ -193,6 +195,7 @@ class GrantedFunction(Construct):
             keys=EncryptionKeys.of(self),
             string_equals=string_equals,
             leading_keys=leading_keys,
+            attributes=attributes,
             is_local=self._is_local,
         ):
             self.role.add_to_policy(statement)

@@ -10,7 +10,7 @@ from oncely.core.job_row import JobRow, new_job
 from oncely.core.keys import JobKey
 from oncely.core.profiles import EndpointGroup
 from oncely.core.row_items import serialize_job
-from oncely.core.table_guard import IDENTITY_KEY
+from oncely.core.table_guard import IDENTITY_KEY, LOOKUP_PREFIX
 from oncely.gates.gate import gate_name
 from oncely.gates.table import PAUSE_KEY_PREFIX
 from oncely.plugins.provider import AnyProvider
@@ -60,6 +60,11 @@ def _enqueued_job() -> JobRow:
 def job_rows(job_types: Iterable[str]) -> list[str]:
     """The rows of these job types."""
     return [f"{job_type}:*" for job_type in job_types]
+
+
+def lookup_attributes(job_types: Iterable[str]) -> list[str]:
+    """The attributes of the identity item that say what is known of the lookups of these types."""
+    return ["job_key", *(f"{LOOKUP_PREFIX}{job_type}" for job_type in job_types)]
 
 
 def unique_windows(job_types: Iterable[str]) -> list[str]:

@@ -81,6 +81,7 @@ class QueueWorker(Construct):
         )
         shared.alerts.grant_publish(worker)
         shared.grant_check_table(worker)
+        shared.grant_prove_lookups(worker, required)
         shared.grant_gates(worker, required)
         for plugin in required.providers:
             for grant in plugin.iam_grants(shared.stage.settings_of(plugin)):

@@ -47,6 +47,16 @@ class RequiredResources:
         return _sorted_unique(one.job_type for one in self.contracts)
 
     @property
+    def proving_job_types(self) -> tuple[str, ...]:
+        """The job types whose absence counts only after a lookup has found an effect."""
+        policies = (
+            (one.job_type, policy) for one in self.contracts for policy in one.policies.values()
+        )
+        return _sorted_unique(
+            name for name, policy in policies if policy.must_prove_lookup and policy.can_look_up
+        )
+
+    @property
     def tables(self) -> tuple[str, ...]:
         return _sorted_unique(name for one in self.contracts for name in one.table_names())
 

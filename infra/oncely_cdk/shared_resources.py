@@ -85,6 +85,16 @@ class SharedResources:
         function.grant(*(f"dynamodb:{name}" for name in names), resources=[self.tables.arn(JOBS)])
         self.grant_jobs(function, "GetItem", leading_keys=[job_items.IDENTITY])
 
+    def grant_prove_lookups(self, function: GrantedFunction, required: RequiredResources) -> None:
+        """Let a function write what is known of lookups, and nothing else of the identity item."""
+        if job_types := required.proving_job_types:
+            function.grant(
+                "dynamodb:UpdateItem",
+                resources=[self.tables.arn(JOBS)],
+                leading_keys=[job_items.IDENTITY],
+                attributes=job_items.lookup_attributes(job_types),
+            )
+
     def grant_jobs(
         self, function: GrantedFunction, *actions: str, leading_keys: Sequence[str]
     ) -> None:
@@ -99,6 +109,7 @@ class SharedResources:
         self, function: OncelyFunction, *, leading_keys: Sequence[str] = (job_items.ANY_JOB,)
     ) -> None:
         self.grant_check_table(function)
+        self.grant_prove_lookups(function, self.required)
         self.grant_gates(function, self.required)
         self.grant_jobs(function, "GetItem", "UpdateItem", leading_keys=leading_keys)
         self.grant_required(function, self.required, read_only=True)

@@ -14,6 +14,7 @@ from oncely.core.keys import job_key
 from oncely.core.lifecycle import Status
 from oncely.core.table_guard import (
     IDENTITY_KEY,
+    PROVED,
     DynamoTableIdentity,
     TableIdentity,
     blocking_reason,
@@ -93,6 +94,39 @@ def test_identity_is_replaced_only_when_unchanged_since_read(dynamo: DynamoFixtu
     assert not table(dynamo).write(restored, replacing=replace(ours, deployment="another"))
     assert table(dynamo).write(restored, replacing=ours)
     assert table(dynamo).identity() == restored
+
+
+def test_what_is_known_of_a_lookup_changes_only_as_expected(dynamo: DynamoFixture) -> None:
+    look, key = table(dynamo), "voucher.issue:order_1"
+    assert not look.set_lookup("voucher.issue", PROVED, expected=None), "there is no item"
+    assert not look.set_lookup("voucher.issue", key, expected=""), "nor does one write make it"
+    set_up(dynamo)
+
+    def known() -> dict[str, str]:
+        identity = look.identity()
+        assert identity is not None
+        return dict(identity.lookups)
+
+    assert look.set_lookup("voucher.issue", key, expected="")
+    assert not look.set_lookup("voucher.issue", "voucher.issue:order_2", expected="")
+    assert not look.set_lookup("voucher.issue", "", expected="voucher.issue:order_2")
+    assert known() == {"voucher.issue": key}
+    assert look.set_lookup("voucher.issue", "", expected=key)
+    assert known() == {}
+    assert look.set_lookup("voucher.issue", PROVED, expected=None)
+    assert look.set_lookup("invoice.finalize", PROVED, expected=None)
+    assert known() == {"voucher.issue": PROVED, "invoice.finalize": PROVED}
+
+
+def test_restored_table_knows_nothing_of_lookups(dynamo: DynamoFixture) -> None:
+    set_up(dynamo)
+    table(dynamo).set_lookup("voucher.issue", PROVED, expected=None)
+    ours = table(dynamo).identity()
+    assert ours is not None
+
+    table(dynamo).write(replace(ours, table_id="T2"), replacing=ours)
+
+    assert table(dynamo).identity() == replace(ours, table_id="T2", lookups={})
 
 
 @REAL_IDS

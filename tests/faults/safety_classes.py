@@ -260,5 +260,20 @@ SAFETY_SCENARIOS: Final = (
         duplicate_messages=1,
     ),
     safety_scenario("lookup-lagging", RetrySafety.LOOKUP, lag=LAG),
+    # No lookup has found an effect in this deployment yet. The effect of the first job proves it.
+    replace(
+        safety_scenario("lookup-unproved", RetrySafety.LOOKUP, lag=LAG),
+        lookups_proved=False,
+    ),
+    # The same, and none ever will: a response is lost, and the lookup asks at a wrong path.
+    replace(
+        safety_scenario(
+            "lookup-wrong-path",
+            RetrySafety.LOOKUP,
+            lag=LAG,
+            finds=False,
+        ),
+        lookups_proved=False,
+    ),
     safety_scenario("at-most-once", RetrySafety.AT_MOST_ONCE),
 )

@@ -23,7 +23,7 @@ class VoucherProvider(Provider[VoucherApi, ProviderSettings]):
     name = "voucher_api"
     profile = ProviderProfile(
         name="Vouchers", request_timeout=timedelta(seconds=5), max_calls=1,
-        key_ttl=timedelta(hours=24),
+        key_ttl=timedelta(hours=24), lookup_lag=timedelta(seconds=5),
     )
 
     def connect(self, access: ProviderAccess[ProviderSettings]) -> VoucherApi:

@@ -13,6 +13,7 @@ from aws_cdk import aws_secretsmanager as secretsmanager
 
 from oncely import OncelyError
 from oncely.aws.code_stamp import STAMP_FILE
+from oncely.core.table_guard import IDENTITY_KEY
 from oncely_cdk import Oncely, OncelySettings, OncelyStack, StageError, function_code, layers
 from oncely_cdk.layers import JOB_PACKAGES, ON_LAMBDA, layers_for
 from tests.infra.assembly import CONTEXT, Assembly
@@ -123,6 +124,19 @@ def test_producer_gets_rights_and_variables(shop: Assembly) -> None:
         "sqs:SendMessage",
     }
     assert all(one.leading_keys for one in granted if one.action.startswith("dynamodb:"))
+
+
+def test_functions_that_look_up_write_only_that_a_lookup_is_proved(shop: Assembly) -> None:
+    """Without a job type that demands it, none of them may write the identity item."""
+    writers = {
+        one.role: one.attributes
+        for one in permissions(shop)
+        if one.action == "dynamodb:UpdateItem" and one.leading_keys == (IDENTITY_KEY,)
+    }
+
+    roles = ("VouchersWorker/Worker", "Reconciler/Resolve", "AdminPage/Repair")
+    attributes = ("job_key", "lookup:voucher.issue")
+    assert writers == {f"Jobs/{role}": attributes for role in roles}
 
 
 def test_worker_can_be_granted_more(shop: Assembly) -> None:

@@ -1,7 +1,7 @@
 """Small fakes: a clock to move, and queues to inspect."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
 
@@ -104,6 +104,11 @@ class FakeTableGuard(TableGuard):
 
     def check(self) -> TableState:
         return self.state
+
+    def _set_lookup(self, job_type: str, value: str, *, expected: str | None = None) -> None:
+        del expected
+        if isinstance(self.state, TableOpen):
+            self.state = replace(self.state, lookups={**self.state.lookups, job_type: value})
 
 
 @dataclass

@@ -23,7 +23,7 @@ from oncely.core.table_guard import TableOpen
 from oncely.gates.gate import Gate
 from oncely.gates.table import GateTable
 from oncely.operate.own_tables import GATES
-from tests.support.fakes import FakeClock
+from tests.support.fakes import FakeClock, FakeTableGuard
 from tests.support.stored_rows import InspectableStore
 from tests.unit.errand_job import PROCEED, make_errand
 from tests.unit.samples import NOW, make_job
@@ -45,6 +45,7 @@ def ask(
         clock=clock,
         jitter=lambda: 0.0,
         writer=DecisionWriter(store=store, clock=clock, actor="reconciler"),
+        guard=FakeTableGuard(),
     )
     question = Question(
         contract=contract,

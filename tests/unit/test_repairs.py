@@ -15,13 +15,15 @@ from oncely.core.effect_outcomes import (
     Pending,
     Succeeded,
 )
-from oncely.core.job_row import Decision
+from oncely.core.job_row import MARKED_BY_OPERATOR, Decision
 from oncely.core.lifecycle import Event, Status
 from oncely.core.profiles import ProviderProfile, RetryPolicy, RetrySafety
 from oncely.core.repairs import (
     Repair,
     can_reopen_without_lookup,
     note_resubmission,
+    objection_to_failed,
+    objection_to_finished,
     reopen,
     repair_options,
     resolve_manually,
@@ -162,6 +164,30 @@ def test_reopened_job_keeps_key_while_a_request_may_arrive(
     job = decision.apply_to(review, now=LATER, actor="ada")
     assert (job.status, job.key_number) == (Status.READY, key_number)
     assert (job.first_sent_at is None) is (key_number == 2)
+
+
+UNPROVED = NotFound("none; its absence proves nothing", unproved=True)
+
+
+def test_job_is_not_reopened_on_an_absence_that_proves_nothing() -> None:
+    why = reopen(REVIEW, TERMS, reason="looked", lookup=UNPROVED, looked_up_at=LATER)
+    assert why == (
+        "the lookup does not prove that nothing was done: none; its absence proves nothing"
+    )
+
+
+def test_absence_that_proves_nothing_is_no_advice_to_an_operator() -> None:
+    """Who has seen the effect must not mark its job as failed because the lookup is wrong."""
+    fix = objection_to_finished(UNPROVED, reference="v_1", references=frozenset())
+    assert fix == "correct the lookup and deploy it, then look up the job again"
+
+
+def test_job_marked_as_failed_on_an_absence_that_proves_nothing_is_the_operators_word() -> None:
+    assert objection_to_failed(REVIEW, TERMS, UNPROVED, looked_up_at=LATER) is None
+    decision = resolve_manually(
+        REVIEW, Repair.MARK_FAILED, reason="not in their list", reference=None, confirmed=UNPROVED
+    )
+    assert decision.changes["result"] == {"code": MARKED_BY_OPERATOR}
 
 
 def test_row_that_is_own_proof_keeps_its_key() -> None:

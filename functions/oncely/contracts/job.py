@@ -571,10 +571,14 @@ def _profiles(cls: type[AnyJob]) -> dict[str, ProviderProfile]:
 
 def _derive_policies(cls: type[AnyJob]) -> Mapping[str, RetryPolicy]:
     """Return what decisions read of it, for each of its providers."""
-    return {name: _policy(cls, profile) for name, profile in _profiles(cls).items()}
+    proving = {one.name for one in cls.all_providers() if one.must_prove_lookups}
+    return {
+        name: _policy(cls, profile, must_prove_lookup=name in proving)
+        for name, profile in _profiles(cls).items()
+    }
 
 
-def _policy(cls: type[AnyJob], profile: ProviderProfile) -> RetryPolicy:
+def _policy(cls: type[AnyJob], profile: ProviderProfile, *, must_prove_lookup: bool) -> RetryPolicy:
     lag = cls.lookup_lag if cls.lookup_lag is not None else profile.lookup_lag
     has_lookup = overrides(cls, "lookup")
     safety = _safety(cls, profile)
@@ -596,6 +600,7 @@ def _policy(cls: type[AnyJob], profile: ProviderProfile) -> RetryPolicy:
         may_fail_later=cls.may_fail_later,
         # What is prepared stays open until it is closed, so there is a step that closes it.
         leaves_open=overrides(cls, "close"),
+        must_prove_lookup=must_prove_lookup,
     )
 
 

@@ -36,7 +36,12 @@ from oncely.core.lifecycle import Event
 from oncely.core.profiles import EndpointGroup, RetrySafety
 from oncely.core.schedule import Clock
 from oncely.core.surroundings import Hold, JobGate
-from oncely.core.table_guard import TableOpen, may_have_lost_history, may_lack_reference
+from oncely.core.table_guard import (
+    TableGuard,
+    TableOpen,
+    may_have_lost_history,
+    may_lack_reference,
+)
 
 
 @dataclass(frozen=True)
@@ -88,6 +93,7 @@ def lookup_effect(row: JobRow, contract: AnyJobType, table: TableOpen) -> Lookup
     except Exception as error:  # noqa: BLE001  # whatever a provider's SDK raises
         lookup_failed = LookupFailed(f"the lookup failed with {type(error).__name__}: {error}")
         return LookupResult(lookup_failed, precheck.facts)
+    answer = table.believed(answer, contract.job_type, contract.policy)
     values = None if precheck.values is None else fingerprint(precheck.values)
     checked_outcome = flag_changed_values(row, answer, values)
     failed_since = row.status.is_finished and isinstance(answer, Declined | StillOpen)
@@ -189,6 +195,7 @@ class Inquirer:
     clock: Clock
     jitter: Callable[[], float]
     writer: DecisionWriter
+    guard: TableGuard
 
     def ask_and_record(self, row: JobRow, question: Question) -> Asked | Hold:
         """Look up the effect of a row that was just read, and record what that means for the job.
@@ -207,7 +214,11 @@ class Inquirer:
         if asks and (hold := self.gate.enter(contract, group, deadline=deadline)):
             return hold
         lookup = lookup_effect(row, contract, question.table)
-        return Asked(self._record(row, question, lookup, asked_at), lookup)
+        result = self._record(row, question, lookup, asked_at)
+        is_found = isinstance(lookup.outcome, Succeeded) and self.writer.dry_run_reader is None
+        if is_found and contract.policy.must_prove_lookup:
+            self.guard.prove_lookup(contract.job_type)
+        return Asked(result, lookup)
 
     def _record(
         self, row: JobRow, question: Question, lookup: LookupResult, asked_at: datetime

@@ -742,7 +742,10 @@ def _on_not_found(  # noqa: PLR0917  # every one of them decides
     conclusive_at = absence_conclusive_at(job, policy)
     if not outcome.conclusive and now < conclusive_at:
         return recheck_at(outcome.reason, due_at=conclusive_at)
-    if declined := _kept_decline(job, policy):
+    declined = _kept_decline(job, policy)
+    if outcome.unproved:
+        return escalate(f"{declined['reason']}; {outcome.reason}" if declined else outcome.reason)
+    if declined:
         return fail(job, Declined(outcome.reason, declined["code"]))
     safe = _can_resend(job, policy, key_scope=key_scope, now=now)
     if keeps_key(job, policy, outcome) and not safe:

@@ -136,6 +136,8 @@ class NotFound:
 
     reason: str
     conclusive: bool = False
+    # Set by Oncely: no lookup of this job type has found an effect yet, so it proves nothing.
+    unproved: bool = False
 
 
 @dataclass(frozen=True)

@@ -93,6 +93,9 @@ class RetryPolicy:
     may_fail_later: bool = False
     # What is prepared stays open at the provider until it is closed; only then may the job fail.
     leaves_open: bool = False
+    # What a lookup does not find goes to review until one has found an effect of this job type in
+    # this deployment: a wrong path finds nothing either.
+    must_prove_lookup: bool = False
 
     @property
     def can_look_up(self) -> bool:

@@ -245,6 +245,8 @@ def reopen(
     match lookup:
         case None:
             return return_to_ready(reason, looked_up_at, {})
+        case NotFound(unproved=True):
+            return f"the lookup does not prove that nothing was done: {lookup.reason}"
         case NotFound(conclusive=proved) if proved or looked_up_at >= absence_conclusive_at(
             job, policy
         ):
@@ -498,6 +500,8 @@ def objection_to_finished(
                 "check that our API key is of the right account. If it is, mark the job as failed: "
                 "that searches for its own effect first"
             )
+        case NotFound(unproved=True):
+            return "correct the lookup and deploy it, then look up the job again"
         case Declined() | StillOpen() | NotFound():
             return "mark it as failed, or return it to ready"
         case Pending():
@@ -564,7 +568,7 @@ def resolve_manually(
     match confirmed:
         case Succeeded(ref=ref, result=found) | Anomalous(ref=ref, result=found) if finished:
             result, reference = dict(found) or own, ref
-        case None:
+        case None | NotFound(unproved=True):
             result["code"] = MARKED_BY_OPERATOR
         case _:
             result = {"code": RESOLVED_BY_OPERATOR, **result}

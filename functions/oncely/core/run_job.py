@@ -335,17 +335,31 @@ class _Run:
         outcome: EffectOutcome | NotFound | OwnershipYielded = NotFound("nothing was lost")
         claims, since, policy = job.fence - 1, table.replays_until, self.contract.policy
         if (claims or since) and may_lack_reference(job, policy, since, claims=claims):
-            outcome = executor.lookup_first()
+            outcome = self._believed(executor.lookup_first(), table)
         if isinstance(outcome, NotFound):
             outcome = executor.execute()
         if isinstance(outcome, OwnershipYielded):
             return OwnershipLost(**self._job_fields, reason=outcome.reason)
-        return self._write_decision(
+        run = self._write_decision(
             executor.job,
             partial(self._decide, outcome=outcome),
             outcome,
             lambda event, after: self.contract.business_writes(event, facts, after, outcome),
         )
+        if isinstance(outcome, Succeeded) and table.must_prove(self.contract.job_type, policy):
+            # Without a lookup of this effect, the first job whose response is lost needs review.
+            self.runner.guard.try_lookup(self.key)
+        return run
+
+    def _believed(
+        self, outcome: EffectOutcome | NotFound | OwnershipYielded, table: TableOpen
+    ) -> EffectOutcome | NotFound | OwnershipYielded:
+        """What a lookup before the effect means. An absence that proves nothing permits none."""
+        job_type, policy = self.contract.job_type, self.contract.policy
+        believed = table.believed(outcome, job_type, policy)
+        if isinstance(believed, NotFound) and believed.unproved:
+            return Anomalous(believed.reason)
+        return believed
 
     def _executor(self, job: JobRow, facts: Any) -> EffectExecutor:  # noqa: ANN401  # the contract's own type
         return EffectExecutor(

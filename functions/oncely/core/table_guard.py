@@ -5,21 +5,26 @@ restore takes longer than a minute.
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from oncely.core.aws_errors import translated, write_conditionally
+from oncely.core.effect_outcomes import NotFound
 from oncely.core.errors import OncelyError, UnavailableError
 from oncely.core.job_row import CLOCK_SKEW, JobRow
+from oncely.core.keys import JobKey, job_type_of
 from oncely.core.profiles import RetryPolicy, RetrySafety
 from oncely.core.schedule import Clock
 from oncely.core.text import format_minute, format_time, parse_time
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
+
+_Answer = TypeVar("_Answer")
 
 # The longest Lambda invocation: afterwards no worker from before a restore is running.
 MAX_INVOCATION_TIME: Final = timedelta(minutes=15)
@@ -41,6 +46,8 @@ class TableIdentity:
     restored_at: datetime | None = None
     # Until then, messages from before the restore may still arrive.
     replays_until: datetime | None = None
+    # As in `TableOpen`. Only `set_lookup` writes it: after a restore, nothing is known.
+    lookups: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     @property
     def opens_at(self) -> datetime | None:
@@ -129,6 +136,27 @@ class TableOpen:
     deployment: str | None  # its identity, for idempotency keys
     replays_until: datetime | None = None  # a job created before then looks up before it executes
     tag_key: str = field(default="", repr=False, compare=False)  # of the tags of its claims
+    # By job type: that its lookup has found an effect, or the finished job on which it is tried.
+    lookups: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+    def must_prove(self, job_type: str, policy: RetryPolicy) -> bool:
+        """Whether no lookup of this job type has found an effect yet, as its policy demands."""
+        demanded = policy.must_prove_lookup and policy.can_look_up
+        return demanded and self.lookups.get(job_type) != PROVED
+
+    def tries_lookup(self, key: JobKey) -> bool:
+        """Whether the lookup of its job type is tried on this job."""
+        return self.lookups.get(job_type_of(key)) == key
+
+    def believed(self, answer: _Answer, job_type: str, policy: RetryPolicy) -> _Answer | NotFound:
+        """The answer of a lookup, marked if it is an absence that proves nothing."""
+        if not isinstance(answer, NotFound) or not self.must_prove(job_type, policy):
+            return answer
+        return NotFound(
+            f"{answer.reason}; no lookup of {job_type} has found an effect in this deployment yet, "
+            "so its absence proves nothing: check the lookup's path and what it reads as absent",
+            unproved=True,
+        )
 
     def has_all_rows(self, now: datetime) -> bool:
         """Return whether a job without a row has never run. A restore may have lost rows."""
@@ -149,13 +177,16 @@ TableState: TypeAlias = TableOpen | TableBlocked
 # that an index is made over, so no list, count or sweep shows it.
 IDENTITY_KEY: Final = "deployment:identity"
 _TIMES: Final = ("restored_at", "replays_until")
+# Of the attributes that say what is known of the lookup of a job type: `PROVED`, or a job key.
+LOOKUP_PREFIX: Final = "lookup:"
+PROVED: Final = "proved"
 _ENABLED_STATES: Final = frozenset({"ENABLED", "ENABLING"})
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
 class DynamoTableIdentity:
-    """The job table as the guard reads it, with the only two writes of its identity item."""
+    """The job table as the guard reads it, with the only writes of its identity item."""
 
     client: "DynamoDBClient"
     table: str
@@ -175,6 +206,11 @@ class DynamoTableIdentity:
             tag_key=item["tag_key"]["S"] if "tag_key" in item else "",
             restored_at=times.get("restored_at"),
             replays_until=times.get("replays_until"),
+            lookups={
+                name.removeprefix(LOOKUP_PREFIX): value["S"]
+                for name, value in item.items()
+                if name.startswith(LOOKUP_PREFIX)
+            },
         )
 
     def facts(self) -> TableFacts:
@@ -222,6 +258,25 @@ class DynamoTableIdentity:
         put = partial(self.client.put_item, TableName=self.table, Item=item, **condition)
         return self._call(lambda: write_conditionally(put))
 
+    def set_lookup(self, job_type: str, value: str, *, expected: str | None) -> bool:
+        """Set or remove what is known of a lookup. Returns False if it is not as expected."""
+        # An update must not make the item.
+        condition = {
+            None: "attribute_exists(job_key)",
+            "": "attribute_exists(job_key) AND attribute_not_exists(#lookup)",
+        }
+        values = {":value": value, ":expected": expected}
+        update = partial(
+            self.client.update_item,
+            TableName=self.table,
+            Key={"job_key": {"S": IDENTITY_KEY}},
+            UpdateExpression="SET #lookup = :value" if value else "REMOVE #lookup",
+            ConditionExpression=condition.get(expected, "#lookup = :expected"),
+            ExpressionAttributeNames={"#lookup": LOOKUP_PREFIX + job_type},
+            ExpressionAttributeValues={name: {"S": one} for name, one in values.items() if one},
+        )
+        return self._call(lambda: write_conditionally(update))
+
     def _call(self, send: Callable[[], _T]) -> _T:
         check = "that the table exists and that this role may read, describe and write it"
         with translated("the identity of the job table", name=self.table, check=check):
@@ -262,6 +317,34 @@ class TableGuard:
                 self._next_check = now + (CHECK_INTERVAL if open_ else RETRY_AFTER)
             return self._state
 
+    def prove_lookup(self, job_type: str) -> None:
+        """Record that a lookup of this job type has found an effect."""
+        self._set_lookup(job_type, PROVED)
+
+    def try_lookup(self, key: JobKey) -> None:
+        """Have a sweep look up the effect of a finished job, unless it tries one of its type."""
+        self._set_lookup(job_type_of(key), key, expected="")
+
+    def end_lookup_trial(self, key: JobKey) -> None:
+        """Look up the effect of this job no more. The next success of its type is tried."""
+        self._set_lookup(job_type_of(key), "", expected=key)
+
+    def _set_lookup(self, job_type: str, value: str, *, expected: str | None = None) -> None:
+        """Write what is known of a lookup. If that fails, the next lookup or success writes it."""
+        with self._lock:
+            state = self._state
+            if not isinstance(state, TableOpen):
+                return
+            known = state.lookups.get(job_type, "")
+            if known == value or expected not in {None, known}:
+                return
+            with suppress(OncelyError):
+                if self.inspector.set_lookup(job_type, value, expected=expected):
+                    lookups = {**state.lookups, job_type: value}
+                    self._state = replace(state, lookups=lookups)
+                else:
+                    self._next_check = None  # another process wrote it
+
     def _inspect(self, now: datetime) -> TableState:
         try:
             identity, facts = self.inspector.identity(), self.inspector.facts()
@@ -277,6 +360,7 @@ class TableGuard:
             deployment=identity.deployment,
             replays_until=identity.replays_until,
             tag_key=identity.tag_key,
+            lookups=identity.lookups,
         )
 
     def _on_unavailable(self, now: datetime, error: UnavailableError) -> TableState:

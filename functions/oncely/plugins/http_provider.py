@@ -102,6 +102,7 @@ class HttpProvider(Provider["HttpClient", HttpSettings]):
     """
 
     settings_type = HttpSettings
+    must_prove_lookups = True
     preload = ("oncely.plugins.http_client",)
 
     def __init__(

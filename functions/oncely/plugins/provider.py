@@ -149,6 +149,8 @@ class Provider(ABC, Generic[T_co, S]):
     sandbox: ClassVar[str | None] = None
     # What it documents, a `ProviderFacts` for the docs only, in the same form.
     facts: ClassVar[str | None] = None
+    # Whether absence counts only after a lookup has found an effect, since its path may be wrong.
+    must_prove_lookups: bool = False
     # Before each path of its model on this machine: "/acme" if its own paths may be another's.
     local_path: str = ""
     webhook_header: ClassVar[str] = ""  # in lower case, with the signature of an event

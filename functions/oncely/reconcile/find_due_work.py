@@ -17,7 +17,7 @@ from oncely.core.effect_outcomes import Json
 from oncely.core.errors import InvalidInputError, InvalidMessageError, OncelyError
 from oncely.core.keys import MAX_KEY_LENGTH, JobKey, job_type_of
 from oncely.core.new_row import own_row
-from oncely.core.table_guard import TableBlocked
+from oncely.core.table_guard import TableBlocked, TableOpen
 from oncely.core.text import format_time, parse_time
 from oncely.reconcile.due_index import DueEntry
 
@@ -134,7 +134,8 @@ class DueWorkFinder:
         leased = _LeasedShards(self.app, sweep, now, holder)
         ask, send, publish, alert = (leased.queue(action) for action in DueAction)
         lost = _MissingJobs(self.app, sweep, now, knows_every_job=table.has_all_rows(now))
-        turns = _take_turns((ask, send, ask, publish, ask, alert, ask, lost))
+        trials = _lookup_trials(table, sweep)
+        turns = _take_turns((ask, send, ask, publish, ask, alert, ask, lost, trials))
         page = _take_while_fitting(islice(turns, sweep.limit or self.app.settings.sweep_page_size))
         items = {item.key: item for item in page}
         queues = (ask, send, publish, alert)
@@ -260,6 +261,14 @@ def _requested_items(app: "App", sweep: SweepRequest, now: datetime) -> Iterator
                 InvalidInputError
             ):  # never a job: its message is rejected, with the reason
                 yield SweepItem(key=job.job_key(), message=job.to_sent_dict())
+
+
+def _lookup_trials(table: TableOpen, sweep: SweepRequest) -> Iterator[SweepItem]:
+    """The finished jobs whose lookup is tried: on the first page, because they are not due."""
+    for job_type, known in sorted(table.lookups.items()):
+        is_wanted = sweep.since is None and sweep.job_type in (None, job_type)
+        if is_wanted and table.tries_lookup(JobKey(known)):
+            yield SweepItem(key=JobKey(known))
 
 
 def _none_if_empty(rows: Iterator[DueEntry]) -> Iterator[DueEntry] | None:

@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias, assert_never
 
 from oncely.contracts.job import AnyJob, Tools
 from oncely.contracts.registry import JobRegistry
-from oncely.core.ask_and_record import Inquirer, Question
+from oncely.core.ask_and_record import Asked, Inquirer, Question
 from oncely.core.attempt import (
     Decide,
     DecisionResult,
@@ -21,6 +21,7 @@ from oncely.core.attempt import (
 )
 from oncely.core.decide import (
     MESSAGE_GRACE,
+    absence_conclusive_at,
     escalate,
     escalate_refused,
     on_forged_row,
@@ -56,6 +57,8 @@ ACTOR: Final = "reconciler"
 ROW_MISSING: Final = "gone"
 FENCED: Final = "fenced"
 HELD: Final = "held"
+# How long a sweep tries to look up the effect that proves a lookup; the next success tries again.
+LOOKUP_TRIAL: Final = timedelta(minutes=15)
 # The steps that need the row's message.
 _RowStep: TypeAlias = Literal[SweepStep.RESEND, SweepStep.EXPIRE_LEASE, SweepStep.LOOK_UP]
 
@@ -105,6 +108,8 @@ class Reconciler:
         # With the message that it should have, a row that may be forged is not believed.
         row = self.store.get(key) if message is None else own_row(self.store, key)
         if row is None:
+            if table.tries_lookup(key) and not dry_run:
+                self.guard.end_lookup_trial(key)
             return self._create_missing(key, message, table, dry_run=dry_run)
         return self.resolve_row(row, table, on_demand=on_demand, dry_run=dry_run, deadline=deadline)
 
@@ -122,6 +127,8 @@ class Reconciler:
         if row.is_forged and step is not SweepStep.NONE:
             return self._review(row, on_forged_row(row), dry_run=dry_run)
         match step:
+            case SweepStep.NONE if table.tries_lookup(row.job_key):
+                return self._try_lookup(row, table, dry_run=dry_run, deadline=deadline)
             case SweepStep.NONE:
                 return _no_resolution(row)
             case SweepStep.PUBLISH:
@@ -166,6 +173,22 @@ class Reconciler:
         contract = contract.with_tools(self.tools, row.provider)
         return _JobResolution(self, contract, dry_run, table, deadline).perform(row, step)
 
+    def _try_lookup(
+        self, row: JobRow, table: TableOpen, *, dry_run: bool, deadline: datetime | None
+    ) -> Resolution:
+        """Look up the effect of a finished job once, to see whether its lookup finds any."""
+        resolution = _no_resolution(row)
+        try:
+            contract = self.registry.parse_row(row).with_tools(self.tools, row.provider)
+        except InvalidInputError:
+            is_over = True
+        else:
+            run = _JobResolution(self, contract, dry_run, table, deadline)
+            is_over, resolution = run.try_lookup(row)
+        if is_over and not dry_run:
+            self.guard.end_lookup_trial(row.job_key)
+        return resolution
+
     def _create_missing(
         self, key: JobKey, message: Mapping[str, Json] | None, table: TableOpen, *, dry_run: bool
     ) -> Resolution:
@@ -209,6 +232,7 @@ class Reconciler:
             clock=self.clock,
             jitter=self.jitter,
             writer=self.decision_writer(dry_run=dry_run),
+            guard=self.guard,
         )
 
     def _read_business_row(self, table: str, key: Mapping[str, str]) -> Mapping[str, object] | None:
@@ -295,14 +319,33 @@ class _JobResolution:
             return self._to_resolution(row, result)
         return self._look_up(job, row.status)
 
-    def _look_up(self, row: JobRow, old: Status) -> Resolution:
+    def try_lookup(self, row: JobRow) -> tuple[bool, Resolution]:
+        """Look up the effect of a finished job. Returns whether no other sweep needs to."""
+        now = self.reconciler.clock.now()
+        if not row.status.is_finished:
+            return True, _no_resolution(row)
+        ready_at = absence_conclusive_at(row, self.contract.policy)
+        if now < ready_at:
+            return False, _no_resolution(row)
+        asked = self._ask(row, note=f"the lookup of {row.job_type} is tried on this job")
+        if isinstance(asked, Hold):
+            return False, _resolution(row, HELD, row.status, asked.reason)
+        is_answered = asked.lookup is None or asked.lookup.is_answered
+        is_over = is_answered or now >= ready_at + LOOKUP_TRIAL
+        return is_over, self._to_resolution(row, asked.result)
+
+    def _ask(self, row: JobRow, *, note: str = "") -> Asked | Hold:
         question = Question(
             contract=self.contract,
             table=self.table,
             deadline=self.deadline,
+            note=note,
             has_slot=self.reconciler.has_slot,
         )
-        asked = self.reconciler.inquirer(dry_run=self.dry_run).ask_and_record(row, question)
+        return self.reconciler.inquirer(dry_run=self.dry_run).ask_and_record(row, question)
+
+    def _look_up(self, row: JobRow, old: Status) -> Resolution:
+        asked = self._ask(row)
         if isinstance(asked, Hold):
             return _resolution(row, HELD, row.status, asked.reason)
         self._send_if_runnable(asked.result)

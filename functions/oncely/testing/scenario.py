@@ -115,6 +115,8 @@ class Scenario:
     published_events: EventSource | None = None  # those that follow from effects
     max_alerts_per_hour: int = 10  # with 0, only summaries
     deployment: str = "dev"  # the identity in rows and idempotency keys
+    # Whether lookups have found effects in this deployment before: see `must_prove_lookup`.
+    lookups_proved: bool = True
     # If set, botocore is between the adapters and AWS: it serializes, retries and parses each call.
     through_botocore: bool = False
     # A script that every schedule starts with; it does not count toward the limits.
@@ -124,3 +126,9 @@ class Scenario:
     def contract(self) -> type[AnyJob]:
         """The contract that is explored."""
         return self.contracts[0]
+
+    @property
+    def must_prove_lookups(self) -> bool:
+        """Whether a lookup has to find an effect before its absence is believed."""
+        policies = (one for contract in self.contracts for one in contract.policies.values())
+        return any(one.must_prove_lookup for one in policies)

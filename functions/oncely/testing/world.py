@@ -2,7 +2,7 @@
 
 import gzip
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -12,6 +12,7 @@ from typing import Any, Final, assert_never
 from oncely.app import App
 from oncely.contracts.message import encode_message
 from oncely.contracts.registry import JobRegistry
+from oncely.core.decide import absence_conclusive_at
 from oncely.core.ended_jobs import awaits_publishing, holds_only_proof, is_complete
 from oncely.core.errors import InvalidRequestError, InvariantError, UnavailableError
 from oncely.core.job_row import JobRow
@@ -29,7 +30,13 @@ from oncely.core.outcomes import (
 from oncely.core.profiles import EndpointGroup, RetryPolicy
 from oncely.core.repairs import Repair
 from oncely.core.schedule import latest_run_at
-from oncely.core.table_guard import RETRY_AFTER, TableBlocked, TableIdentity
+from oncely.core.table_guard import (
+    CHECK_INTERVAL,
+    PROVED,
+    RETRY_AFTER,
+    TableBlocked,
+    TableIdentity,
+)
 from oncely.gates.gate import (
     GateSnapshot,
     Pause,
@@ -98,6 +105,7 @@ class Simulation(BaseSimulation):
     def __init__(self, scenario: Scenario, schedule: Scheduler) -> None:
         self.stream: list[JobKey] = []
         self.sweeps = [START + after for after in scenario.sweeps_at]
+        self.swept_at = START
         self.repairs = list(scenario.repairs)
         self.first_outcomes: dict[JobKey, Ended | Duplicate] = {}
         self.conflicts: set[JobKey] = set()  # jobs whose conflicting message was rejected
@@ -151,6 +159,7 @@ class Simulation(BaseSimulation):
             tasks.append(Task("repair", at, self._repair))
         free = self._sweep_free_at()
         times = [self.holding.due_at(job) for job in self.jobs.values()]
+        times += self.table.trial_times(after=self.swept_at)
         due = [max(due_at, free) for due_at in times if due_at is not None]
         if due or self.sweeps:
             at = max(min([*due, *self.sweeps]), self.schedule.now, self.interceptor.outage_until)
@@ -399,6 +408,7 @@ class Simulation(BaseSimulation):
 
     def _sweep(self) -> SimulatedProcess:
         self.sweeps = [at for at in self.sweeps if at > self.schedule.now]
+        self.swept_at = self.schedule.now
         return self.new_process("r", self._sweep_all)
 
     def _sweep_all(self) -> None:
@@ -458,6 +468,9 @@ class RestorableTable:
         )
         with self._ports.interceptor.silence():
             self._ports.table_identity.write(identity, replacing=None)
+            for contract in self.world.scenario.contracts:
+                if self.world.scenario.must_prove_lookups and self.world.scenario.lookups_proved:
+                    self._ports.table_identity.set_lookup(contract.job_type, PROVED, expected=None)
         self.snapshots.append((self.world.schedule.now, self._snapshot()))
 
     def on_write(self, old: JobRow | None, new: JobRow) -> None:
@@ -496,12 +509,27 @@ class RestorableTable:
 
     def state(self) -> object:
         """Return the state that determines what follows."""
+        trials = (*self.trial_times(after=self.world.swept_at), *self._proved())
         if self.world.scenario.restore is None:
-            return None
+            return trials
         known = self._ports.table_guard
         guard = (known._state, known._next_check)  # noqa: SLF001  # for a digest only
         images = () if self.restored else tuple(self.snapshots)
-        return (self._dynamo.table_ids[JOBS], guard, images, self._ports.archive_state())
+        return (self._dynamo.table_ids[JOBS], guard, images, self._ports.archive_state(), trials)
+
+    def trial_times(self, *, after: datetime) -> Iterator[datetime]:
+        """Yield when a sweep tries a lookup on a finished job. After a failed one, it waits."""
+        for key in self._lookups().values():
+            job = self.world.job(JobKey(key))
+            if key != PROVED and job is not None:
+                policy = self.world.app.registry.contract(job.job_type).policy_of(job)
+                yield max(absence_conclusive_at(job, policy), after + CHECK_INTERVAL)
+
+    def _proved(self) -> list[str]:
+        return sorted(name for name, known in self._lookups().items() if known == PROVED)
+
+    def _lookups(self) -> Mapping[str, str]:
+        return self._identity().lookups if self.world.scenario.must_prove_lookups else {}
 
     def _identity(self) -> TableIdentity:
         with self._ports.interceptor.silence():
