@@ -26,7 +26,7 @@ EXTRAS: Final = ("cdk", "command", "testing", "worker")
 JOB: Final = "voucher.issue"
 # The commands of docs/adopt.md, in their order; the last one runs the demo.
 *START, DEMO = (one.line for one in page("docs/adopt.md").commands() if not one.not_run)
-TYPED: Final = ("jobs", "sandboxes", "tests", "app.py", "local.py", "ways.py", "issue.py")
+TYPED: Final = ("jobs", "tests", "app.py", "ways.py", "issue.py")
 # The stacks of each app.
 APPS: Final = {"app.py": ("Shop-dev",), "ways.py": ("ShopConstruct-dev", "ShopOwn-dev")}
 
@@ -88,8 +88,8 @@ class OwnWorkerStack(Stack):  # type: ignore[misc]  # as above
             "Jobs",
             jobs=JOBS,
             settings=read_stage_file("stages/dev.toml"),
-            queues={"voucher": queue},
-            workers={"voucher": function},
+            queues={"voucher_issue": queue},
+            workers={"voucher_issue": function},
             requirements=LOCK,
         )
 
@@ -109,6 +109,8 @@ from jobs.voucher_issue import VoucherIssue
 
 handler = oncely.worker(jobs=[VoucherIssue])
 '''
+OTHER_JOBS: Final = {"parcel.ship": "at_most_once", "invoice.finalize": "lookup"}
+INVOICE: Final = Path(__file__).with_name("invoice_finalize.py")
 # An installed package that no layer of Oncely has; it comes with pytest.
 PACKAGE: Final = "iniconfig"
 
@@ -127,11 +129,14 @@ def main() -> None:
             run(folder, "/bin/sh", "-euc", "\n".join(START), PATH=path)
             (project / "ways.py").write_text(WAYS, encoding="utf-8")
             (project / "issue.py").write_text(OWN_FUNCTION, encoding="utf-8")
+        with step("install its packages with the pip that Python ships"):
+            install = (python, "-m", "pip", "install", "--quiet", "--constraint")
+            run(project, *install, folder / "constraints.txt", "-r", "requirements-dev.txt")
         with step("check its types with mypy --strict"):
             mypy = (sys.executable, "-m", "mypy", "--python-executable", str(python))
             run(project, *mypy, *TYPED)
         with step("list its jobs with the command"):
-            expect(run(project, oncely, "contracts"), f"{JOB} (queue voucher)")
+            expect(run(project, oncely, "contracts"), f"{JOB} (queue voucher_issue)")
         with step(f"lock {PACKAGE}"):
             with (project / "jobs" / "voucher_issue.py").open("a", encoding="utf-8") as job:
                 job.write(f"\nimport {PACKAGE}\n")
@@ -145,10 +150,17 @@ def main() -> None:
         with step("run its demo, as docs/adopt.md does"):
             demo = run(project, "/bin/sh", "-euc", DEMO, PATH=path)
             expect(demo, "Every guarantee held")
-        with step("add a job"):
-            run(project, oncely, "new-job", "parcel.ship", "--safety", "at_most_once")
+        with step("add jobs of other safety classes"):
+            for name, safety in OTHER_JOBS.items():
+                run(project, oncely, "new-job", name, "--safety", safety)
+            shutil.copy(INVOICE, project / "jobs")
             run(project, python, "-m", "pytest", "-q")
             run(project, *mypy, *TYPED)
+        with step("run the demo of all of them, with many lost responses"):
+            words = ("demo", "--jobs", "90", "--faults", "heavy")
+            demo = run(project, oncely, *words, PATH=path)
+            for expected in ("0  double effects at invoices", "Every guarantee held"):
+                expect(demo, expected)
         check_shop(folder, python, wheel)
         check_quickstart(folder)
 
@@ -176,7 +188,7 @@ def _install(folder: Path, wheel: Path) -> Path:
 def _check_assembly(folder: Path, stacks: tuple[str, ...]) -> None:
     for name in stacks:
         template = json.loads((folder / f"{name}.template.json").read_text(encoding="utf-8"))
-        expect("\n".join(template["Outputs"]), "VoucherQueueUrl")
+        expect("\n".join(template["Outputs"]), "VoucherIssueQueueUrl")
         functions = [
             one["Properties"]
             for one in template["Resources"].values()

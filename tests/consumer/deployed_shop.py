@@ -61,13 +61,13 @@ class DeployedShop:
         (stack,) = cloudformation.describe_stacks(StackName=self.stack)["Stacks"]
         return {one["OutputKey"]: one["OutputValue"] for one in stack["Outputs"]}
 
-    def set_up(self) -> None:
+    def set_up(self, *, api_key: str) -> None:
         """Do what a team does once: store the API key, and the campaign that vouchers belong to.
 
         The engine's CloudFormation ignores TTL and point-in-time recovery.
         """
         self._client("secretsmanager").put_secret_value(
-            SecretId=self.outputs["VoucherApiSecretArn"], SecretString="key_of_the_shop"
+            SecretId=self.outputs["VoucherApiSecretArn"], SecretString=api_key
         )
         self.add_campaign(CAMPAIGN)
         dynamodb, jobs = self._client("dynamodb"), self.outputs["JobsTableName"]

@@ -8,7 +8,7 @@ from oncely.core.job_row import ENGINE_NUMBER
 from oncely_local.engine import start_engine
 from tests.consumer.deployed_shop import CAMPAIGN, DeployedShop, LocalAws
 from tests.consumer.shell import expect, step
-from tests.consumer.voucher_provider import VoucherServer, running_provider
+from tests.consumer.voucher_provider import VoucherProvider, running_provider
 
 # Its rows have an attribute that the rows of older engines do not have.
 NEWER_ENGINE: Final = ENGINE_NUMBER + 1
@@ -16,21 +16,22 @@ NEWER_ENGINE: Final = ENGINE_NUMBER + 1
 UNFINISHED: Final = ("unknown", "busy", "slow", "early")
 CAMPAIGNS: Final = {"early": "summer"}
 OWN_STACK: Final = "ShopJobs-local"
+_REFUSED: Final = "POST /vouchers: voucher_api responded with 429"
 WAYS: Final = ("ShopConstruct-local", OWN_STACK, "ShopFunction-local")
 
 
 def check_deployments(project: Path, oncely: Path, *, newer: Path, ways: Path) -> None:
     """Deploy this wheel, a newer engine over it, and then the three ways, in one engine."""
     with (
-        running_provider() as (provider, address),
+        running_provider() as provider,
         start_engine(project / "engine.log") as engine,
     ):
-        aws = LocalAws(engine.url, address, project)
+        aws = LocalAws(engine.url, provider.url, project)
         with step("deploy this wheel, and leave jobs unfinished"):
             aws.bootstrap(ways)
             aws.deploy(ways, OWN_STACK)
             shop = DeployedShop(aws, OWN_STACK, oncely=oncely)
-            shop.set_up()
+            shop.set_up(api_key=provider.api_key)
             _leave_unfinished(shop, provider)
         with step("deploy a newer engine over them"):
             aws.deploy(newer, OWN_STACK)
@@ -45,16 +46,16 @@ def check_deployments(project: Path, oncely: Path, *, newer: Path, ways: Path) -
                 _check_way(DeployedShop(aws, name, oncely=oncely), provider)
 
 
-def _leave_unfinished(shop: DeployedShop, provider: VoucherServer) -> None:
+def _leave_unfinished(shop: DeployedShop, provider: VoucherProvider) -> None:
     """Leave a job in each open status that a deployment can meet."""
-    provider.silent_about.add("unknown")
-    provider.busy_with.add("busy")
-    provider.slow_with.add("slow")
+    provider.lose_answers("unknown")
+    provider.refuse("busy")
+    provider.hang("slow")
     for voucher_id in UNFINISHED:
         shop.send_to_queue(voucher_id, CAMPAIGNS.get(voucher_id, CAMPAIGN))
     shop.wait_for("early", status="ready")
     shop.wait_for("unknown", status="unknown")
-    shop.wait_for("busy", status="ready", last_error="the provider has too many requests")
+    shop.wait_for("busy", status="ready", last_error=_REFUSED)
     shop.wait_for("slow", status="started")
 
 
@@ -64,7 +65,7 @@ def _expect_unfinished(shop: DeployedShop) -> None:
         sys.exit(f"a job ended before the upgrade: {found}")
 
 
-def _check_upgrade(shop: DeployedShop, provider: VoucherServer) -> None:
+def _check_upgrade(shop: DeployedShop, provider: VoucherProvider) -> None:
     provider.recover()
     shop.add_campaign("summer")
     for voucher_id in ("unknown", "slow"):
@@ -79,7 +80,7 @@ def _check_upgrade(shop: DeployedShop, provider: VoucherServer) -> None:
     expect(str(shop.row("early").get("min_engine")), str(NEWER_ENGINE))
 
 
-def _check_rollback(shop: DeployedShop, provider: VoucherServer) -> None:
+def _check_rollback(shop: DeployedShop, provider: VoucherProvider) -> None:
     """A row of the newer engine is neither claimed nor changed, and the command says why."""
     before = shop.row("early")
     shop.send_to_queue("early", CAMPAIGNS["early"])
@@ -89,10 +90,10 @@ def _check_rollback(shop: DeployedShop, provider: VoucherServer) -> None:
     _expect_one(provider, "early")
 
 
-def _check_way(shop: DeployedShop, provider: VoucherServer) -> None:
+def _check_way(shop: DeployedShop, provider: VoucherProvider) -> None:
     voucher_id = shop.stack
-    shop.set_up()
-    provider.silent_about.add(voucher_id)
+    shop.set_up(api_key=provider.api_key)
+    provider.lose_answers(voucher_id)
     shop.send(voucher_id)
     shop.wait_for(voucher_id, status="unknown")
     provider.recover()
@@ -101,6 +102,6 @@ def _check_way(shop: DeployedShop, provider: VoucherServer) -> None:
     shop.command("doctor")
 
 
-def _expect_one(provider: VoucherServer, voucher_id: str) -> None:
+def _expect_one(provider: VoucherProvider, voucher_id: str) -> None:
     if (issued := provider.ledger[voucher_id]) != 1:
         sys.exit(f"voucher {voucher_id} was issued {issued} times")
