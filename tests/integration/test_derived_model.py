@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from oncely import (
-    AnyJob,
     Call,
     EffectOutcome,
     HttpProvider,
@@ -62,7 +61,7 @@ class ParcelShip(Job):
         return call.post("/parcels", json={"order": self.order_id})
 
 
-JOBS: tuple[type[AnyJob], ...] = (VoucherIssue, TagSet, ParcelShip, InvoiceFinalize)
+JOBS: tuple[type[Job[Any]], ...] = (VoucherIssue, TagSet, ParcelShip, InvoiceFinalize)
 PLUGINS = [job.all_providers()[0] for job in JOBS]
 
 
@@ -94,7 +93,7 @@ def start(clock: Clock) -> Iterator[Callable[..., Sandbox]]:
         one.__exit__()
 
 
-def call_of(sandbox: Sandbox, job: AnyJob) -> Call:
+def call_of(sandbox: Sandbox, job: Job[Any]) -> Call:
     """A call whose client is the shipped one, at the address that stage `local` sets."""
     plugin: Any = job.all_providers()[0]
     settings = HttpSettings(api_base=f"{sandbox.url}{plugin.local_path}")
@@ -103,12 +102,12 @@ def call_of(sandbox: Sandbox, job: AnyJob) -> Call:
     return replace(job.new_call(row, None), http=lambda: plugin.connect(access))
 
 
-def perform(sandbox: Sandbox, job: AnyJob) -> EffectOutcome:
+def perform(sandbox: Sandbox, job: Job[Any]) -> EffectOutcome:
     outcome: EffectOutcome = job.execute(call_of(sandbox, job))
     return outcome
 
 
-def look_up(sandbox: Sandbox, job: AnyJob) -> LookupOutcome:
+def look_up(sandbox: Sandbox, job: Job[Any]) -> LookupOutcome:
     outcome: LookupOutcome = job.lookup(call_of(sandbox, job))
     return outcome
 
@@ -124,7 +123,7 @@ def look_up(sandbox: Sandbox, job: AnyJob) -> LookupOutcome:
     ],
 )
 def test_second_request_repeats_the_effect_as_the_safety_class_says(
-    start: Callable[..., Sandbox], job: AnyJob, *, honors_keys: bool, effects: int
+    start: Callable[..., Sandbox], job: Job[Any], *, honors_keys: bool, effects: int
 ) -> None:
     sandbox = start(honors_idempotency_keys=honors_keys)
 
@@ -150,7 +149,7 @@ def test_new_effect_is_shown_after_the_lag(start: Callable[..., Sandbox], clock:
 
 @pytest.mark.parametrize("job", JOBS)
 def test_faults_of_a_provider_hit_only_its_own_requests(
-    start: Callable[..., Sandbox], job: type[AnyJob]
+    start: Callable[..., Sandbox], job: type[Job[Any]]
 ) -> None:
     sandbox = start()
     others = [type(one) for name, one in sandbox.providers.items() if name != job.queue]
