@@ -99,7 +99,7 @@ def test_own_methods_and_classes_are_no_mistake() -> None:
             {"attempt": 1, "__annotations__": fields(attempt=int), "key": "attempt"},
             (
                 "its key names attempt, which has a default, so two messages for one "
-                "thing could have two keys. Make it required, or leave it out of the key"
+                "job could have two keys. Make it required, or leave it out of the key"
             ),
             id="key with a default",
         ),
