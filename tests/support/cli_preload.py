@@ -16,7 +16,16 @@ _SERVICES: Final = (
     *("stepfunctions", "sts"),
 )
 _SDKS: Final = ("braintree",)
-_PACKAGES: Final = ("aws", "cli", "domain", "enqueue", "operate", "providers", "reconcile")
+_PACKAGES: Final = (
+    "aws",
+    "cli",
+    "contracts",
+    "core",
+    "enqueue",
+    "operate",
+    "providers",
+    "reconcile",
+)
 
 
 def _import_code() -> None:
