@@ -22,6 +22,7 @@ from oncely.history.lines import HistoryLine, history_line
 from oncely.history.restore import restore_row
 from oncely.jobs.payment_charge import PaymentCharge
 from oncely.jobs.receipt_send import ReceiptSend
+from oncely.jobs.sync_contact import SyncContact
 from oncely.operate.repair_request import Repaired
 from oncely.reconcile.find_due_work import SweepRequest
 from oncely.run.dead_letters import DeadLetterOutcome
@@ -349,6 +350,12 @@ def test_time_is_not_in_fingerprint(world: InMemoryStack) -> None:
     sweep(world)
     assert world.job(KEY).status is Status.FINISHED
     assert world.job(KEY).message == charge_message()
+
+
+def test_time_is_no_business_value() -> None:
+    contact = SyncContact(source="hubspot", source_id="4419", event_id="evt-1")
+    later = contact.model_copy(update={"run_at": WEEK})
+    assert later.business_values() == contact.business_values()
 
 
 def test_age_counts_from_time_to_run(world: InMemoryStack) -> None:
