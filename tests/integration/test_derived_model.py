@@ -18,7 +18,6 @@ from oncely import (
     ProviderAccess,
     Succeeded,
 )
-from oncely.contracts.job import AnyJob
 from oncely.core.new_row import row_from_message
 from oncely.plugins.http_provider import HttpSettings
 from oncely.testing.sandbox import Sandbox, SandboxOptions
