@@ -28,7 +28,7 @@ from tests.consumer.invoice_finalize import InvoiceFinalize
 NOW = datetime(2026, 1, 5, 9, tzinfo=UTC)
 
 
-class VoucherIssue(Job):
+class CouponIssue(Job):
     """A voucher is issued."""
 
     provider = HttpProvider("vouchers", key_ttl="24h")
@@ -50,7 +50,7 @@ class TagSet(Job):
         return call.send("PUT", f"/tags/{self.order_id}", json={"tag": "paid"})
 
 
-class ParcelShip(Job):
+class CrateShip(Job):
     """A parcel is shipped."""
 
     provider = HttpProvider("parcels")
@@ -61,11 +61,11 @@ class ParcelShip(Job):
         return call.post("/parcels", json={"order": self.order_id})
 
 
-JOBS: tuple[type[Job[Any]], ...] = (VoucherIssue, TagSet, ParcelShip, InvoiceFinalize)
+JOBS: tuple[type[Job[Any]], ...] = (CouponIssue, TagSet, CrateShip, InvoiceFinalize)
 PLUGINS = [job.all_providers()[0] for job in JOBS]
 
 
-class Clock:
+class _Clock:
     def __init__(self) -> None:
         self.now = NOW
 
@@ -74,12 +74,12 @@ class Clock:
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
+def clock() -> _Clock:
+    return _Clock()
 
 
 @pytest.fixture
-def start(clock: Clock) -> Iterator[Callable[..., Sandbox]]:
+def start(clock: _Clock) -> Iterator[Callable[..., Sandbox]]:
     """Start a sandbox with these options."""
     running: list[Sandbox] = []
 
@@ -115,10 +115,10 @@ def look_up(sandbox: Sandbox, job: Job[Any]) -> LookupOutcome:
 @pytest.mark.parametrize(
     ("job", "honors_keys", "effects"),
     [
-        (VoucherIssue(order_id="7"), True, 1),
-        (VoucherIssue(order_id="7"), False, 2),
+        (CouponIssue(order_id="7"), True, 1),
+        (CouponIssue(order_id="7"), False, 2),
         (TagSet(order_id="7"), True, 1),
-        (ParcelShip(order_id="7"), True, 2),
+        (CrateShip(order_id="7"), True, 2),
         (InvoiceFinalize(order_id="7", amount=4900), True, 2),
     ],
 )
@@ -133,7 +133,7 @@ def test_second_request_repeats_the_effect_as_the_safety_class_says(
     assert [one.key for one in sandbox.effects()] == [job.job_key()] * effects
 
 
-def test_new_effect_is_shown_after_the_lag(start: Callable[..., Sandbox], clock: Clock) -> None:
+def test_new_effect_is_shown_after_the_lag(start: Callable[..., Sandbox], clock: _Clock) -> None:
     sandbox, job = start(), InvoiceFinalize(order_id="7", amount=4900)
     done = perform(sandbox, job)
 
@@ -168,7 +168,7 @@ def test_effects_outlive_a_restart_of_the_local_stack(
         def save_and_stop(self) -> bool:
             return True
 
-    job, kept, engine = VoucherIssue(order_id="7"), KeptData(tmp_path), StoppedEngine()
+    job, kept, engine = CouponIssue(order_id="7"), KeptData(tmp_path), StoppedEngine()
     sandbox = start()
     perform(sandbox, job)
     kept.choose_ports()
@@ -178,4 +178,4 @@ def test_effects_outlive_a_restart_of_the_local_stack(
     kept.restore_providers(later)
     perform(later, job)
 
-    assert [one.key for one in later.effects()] == ["voucher.issue:7"]
+    assert [one.key for one in later.effects()] == ["coupon.issue:7"]

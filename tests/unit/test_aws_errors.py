@@ -167,6 +167,7 @@ CALLS: Final[dict[str, Callable[[Any], object]]] = {
     "table_identity.identity": lambda port: port.identity(),
     "table_identity.is_empty": lambda port: port.is_empty(),
     "table_identity.with_protection": lambda port: port.with_protection(FACTS),
+    "table_identity.set_lookup": lambda port: port.set_lookup("a.b", "proved", expected=None),
     "table_identity.write": lambda port: port.write(IDENTITY, replacing=None),
     "user_directory.groups": lambda port: port.groups("ada"),
 }

@@ -23,13 +23,13 @@ class Size(StrEnum):
     LARGE = "large"
 
 
-class Label(BaseModel):
+class ParcelLabel(BaseModel):
     """A label: not */ an end."""
 
     model_config = ConfigDict(extra="allow")
 
     text: str
-    parts: list["Label"] = []
+    parts: list["ParcelLabel"] = []
 
 
 class ParcelShip(Job):
@@ -47,7 +47,7 @@ class ParcelShip(Job):
     is_gift: bool = False
     counts: dict[str, int] | None = None
     anything: object = None
-    label: Label | None = Field(default=None, description="inside")
+    label: ParcelLabel | None = Field(default=None, description="inside")
 
     def execute(self, call: Call) -> Succeeded:
         return Succeeded("shipped")
@@ -70,13 +70,13 @@ export type ParcelShip = {
   counts?: Record<string, number> | null;
   anything?: unknown;
   /** inside */
-  label?: ParcelShip_Label | null;
+  label?: ParcelShip_ParcelLabel | null;
 };
 
 /** A label: not *\\/ an end. */
-export type ParcelShip_Label = {
+export type ParcelShip_ParcelLabel = {
   text: string;
-  parts?: Array<ParcelShip_Label>;
+  parts?: Array<ParcelShip_ParcelLabel>;
   [name: string]: unknown;
 };
 

@@ -471,8 +471,9 @@ def test_address_is_of_the_stage_or_of_the_provider() -> None:
     assert not unset.is_configured(nowhere)
     with pytest.raises(NotConfiguredError, match="vouchers has no address: set VOUCHERS_API_BASE"):
         unset.connect(ProviderAccess(settings=nowhere))
-    with pytest.raises(ValueError, match="api_base"):
-        HttpSettings(api_base="vouchers.example")
+    wrong = ProviderAccess(settings=HttpSettings(api_base="vouchers.example"))
+    with pytest.raises(NotConfiguredError, match=r"VOUCHERS_API_BASE is 'vouchers\.example'"):
+        provider.connect(wrong)
 
 
 def test_profile_has_the_declared_facts() -> None:

@@ -50,9 +50,9 @@ def test_own_function_must_run_the_jobs_it_was_deployed_for() -> None:
         (":PaymentCharge", "write it like shop.vouchers:VoucherIssue"),
         ("shop.vouchers:VoucherIssue", "(ModuleNotFoundError: No module named 'shop'): correct"),
         ("oncely.jobs.payment_charge:Charge", "oncely.jobs.payment_charge has no Charge"),
-        ("oncely.jobs.payment_charge:Order", "Order'> is not a contract"),
-        ("oncely:Job", "Job'> is not a contract: use a subclass of oncely.Job that defines"),
-        ("oncely:MAX_MESSAGE_BYTES", "65536 is not a contract"),
+        ("oncely.jobs.payment_charge:Order", "Order'> is not a job"),
+        ("oncely:Job", "Job'> is not a job: use a subclass of oncely.Job that defines"),
+        ("oncely.core.keys:MAX_ID_LENGTH", "128 is not a job"),
         (f"{CHARGE},{CHARGE}", f"lists PaymentCharge twice, as '{CHARGE}' and '{CHARGE}'"),
         (f"{CHARGE}, {LIST}", f"lists PaymentCharge twice, as '{CHARGE}' and '{LIST}'"),
     ],
@@ -96,7 +96,7 @@ MainContract.__module__ = "__main__"
     [
         (local_contract(), "OnlyHere' cannot be imported by its name: define it at the top level"),
         (MainContract, "'__main__:MainContract' cannot be imported by its name"),
-        ("oncely.jobs.payment_charge:PaymentCharge", "is not a contract: use a subclass"),
+        ("oncely.jobs.payment_charge:PaymentCharge", "is not a job: use a subclass"),
     ],
 )
 def test_contract_that_no_function_can_import_gets_no_name(

@@ -194,7 +194,7 @@ def test_mark_finished_applies_writes_of_resolved_precheck() -> None:
     [
         (lambda: Mismatch("another errand"), "another errand"),
         (
-            lambda: Proceed(facts=None, values=PROCEED.values),
+            lambda: NotThereYet(waits_for="errand 7"),
             "the business rows no longer say what the job should do",
         ),
     ],

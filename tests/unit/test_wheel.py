@@ -93,7 +93,7 @@ def test_wheel_holds_both_packages_with_types_pins_and_page(wheel: Path) -> None
     }
     assert names >= {"oncely/py.typed", "oncely_cdk/py.typed"}
     assert names >= {f"oncely_cdk/requirements/{pins.name}" for pins in REQUIREMENTS.iterdir()}
-    assert names >= {"oncely/admin_page/static/index.html", "oncely/cli/templates/contract.txt"}
+    assert names >= {"oncely/admin_page/static/index.html", "oncely/cli/templates/job.txt"}
     assert names >= {"oncely/schemas/payment.charge.v1.json", "oncely/schemas/messages.d.ts"}
     assert names >= {"oncely/cli/templates/project/app.py.txt", "oncely_local/requirements.txt"}
     assert wheel.stat().st_size < 975_000

@@ -25,7 +25,7 @@ def jobs_from_env(environ: Mapping[str, str]) -> tuple[type[AnyJob], ...]:
 
 
 def import_jobs(names: Iterable[str], *, source: str) -> tuple[type[AnyJob], ...]:
-    """Import contracts by name. A name can also be that of a list: `shop.jobs:JOBS`.
+    """Import job types by name. A name can also be that of a list: `shop.jobs:JOBS`.
 
     `source` is where the names are written, for the error.
     """
@@ -52,18 +52,18 @@ def refuse_other_jobs(contracts: Iterable[object], environ: Mapping[str, str]) -
 
 
 def name_jobs(contracts: Iterable[object]) -> str:
-    """Return the value of ONCELY_JOBS. Each name must import the same contract elsewhere."""
+    """Return the value of ONCELY_JOBS. Each name must import the same class elsewhere."""
     return ",".join(_name_job(one) for one in contracts)
 
 
 def _name_job(contract_type: object) -> str:
-    if not _is_contract(contract_type):
-        raise NotConfiguredError(f"{contract_type!r} is not a contract: {_CONTRACT_HINT}")
+    if not _is_job(contract_type):
+        raise NotConfiguredError(f"{contract_type!r} is not a job: {_JOB_HINT}")
     name = f"{contract_type.__module__}:{contract_type.__qualname__}"
     module = sys.modules.get(contract_type.__module__)
     if contract_type.__module__ == "__main__" or _attribute(module, name) is not contract_type:
         raise NotConfiguredError(
-            f"the contract {name!r} cannot be imported by its name: define it at the top level of "
+            f"the job {name!r} cannot be imported by its name: define it at the top level of "
             "a module that is shipped with the functions, not in a script or a function"
         )
     return name
@@ -87,14 +87,14 @@ def _import_name(name: str, source: str) -> Iterator[type[AnyJob]]:
             f"{source} lists {name!r}, but {module_name} has no {attribute}: correct the name"
         )
     for one in value if isinstance(value, list | tuple) else (value,):
-        if not _is_contract(one):
+        if not _is_job(one):
             raise NotConfiguredError(
-                f"{source} lists {name!r}, but {one!r} is not a contract: {_CONTRACT_HINT}"
+                f"{source} lists {name!r}, but {one!r} is not a job: {_JOB_HINT}"
             )
         yield one
 
 
-_CONTRACT_HINT: Final = "use a subclass of oncely.Job that defines `execute`, or a list of them"
+_JOB_HINT: Final = "use a subclass of oncely.Job that defines `execute`, or a list of them"
 
 
 def _attribute(module: object, name: str) -> Any:  # noqa: ANN401  # whatever the name stands for
@@ -104,7 +104,7 @@ def _attribute(module: object, name: str) -> Any:  # noqa: ANN401  # whatever th
         return None
 
 
-def _is_contract(value: object) -> TypeGuard[type[AnyJob]]:
+def _is_job(value: object) -> TypeGuard[type[AnyJob]]:
     # A class that lacks a method is abstract; Python refuses only its instances.
-    is_contract = isinstance(value, type) and issubclass(value, Job)
-    return is_contract and not getattr(value, "__abstractmethods__", None)
+    is_job = isinstance(value, type) and issubclass(value, Job)
+    return is_job and not getattr(value, "__abstractmethods__", None)

@@ -64,6 +64,7 @@ _NOTHING: Final[Mapping[Any, Any]] = MappingProxyType({})
 _MAX_MARGIN_SHARE: Final = 4
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]*")
 _HEADER: Final = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
+_STAGE_URL: Final = re.compile(r"https?://[^\s?#@]+")  # the local stack has no TLS
 _BASE_URL: Final = re.compile(r"https://[^\s?#@]+")
 _DURATION: Final = re.compile(r"(\d{1,6})([smhd])")
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
@@ -162,6 +163,11 @@ class HttpProvider(Provider["HttpClient", HttpSettings]):
             raise NotConfiguredError(
                 f"{self.name} has no address: set {self.env_var('api_base')}, or base_url of its "
                 "HttpProvider, and deploy again"
+            )
+        if not _STAGE_URL.fullmatch(base_url):
+            raise NotConfiguredError(
+                f"{self.env_var('api_base')} is {base_url!r}: write it like "
+                "https://api.example.com/v1, and deploy again"
             )
         return HttpClient(self, access, base_url=base_url.rstrip("/"))
 

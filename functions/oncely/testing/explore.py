@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from oncely.contracts.job import AnyJob, JobSettings
-from oncely.core.lifecycle import ENDED, Status
+from oncely.core.lifecycle import ENDED, IN_REVIEW
 from oncely.core.profiles import RetrySafety
 from oncely.testing.explorer import ExplorationReport, Explorer, SearchLimits, run_schedule
 from oncely.testing.http_model import HttpModel
@@ -117,7 +117,7 @@ def _needless_reviews(ended: FinalState, job: type[AnyJob]) -> Iterator[str]:
     if job.policy.safety is RetrySafety.AT_MOST_ONCE:
         return
     for row in ended.jobs.values():
-        if row.job_type == job.job_type and row.status is Status.NEEDS_REVIEW:
+        if row.job_type == job.job_type and row.status in IN_REVIEW:
             yield f"{row.job_key} needs review after one fault: {row.last_error}"
 
 
