@@ -11,6 +11,7 @@ from oncely.core.effect_outcomes import Anomalous, BusinessWrite, Declined, Succ
 from oncely.core.job_type import (
     AlreadyResolved,
     Mismatch,
+    NotThereYet,
     PrecheckResult,
     Proceed,
 )
@@ -195,7 +196,7 @@ def test_mark_finished_applies_writes_of_resolved_precheck() -> None:
         (lambda: Mismatch("another errand"), "another errand"),
         (
             lambda: NotThereYet(waits_for="errand 7"),
-            "the business rows no longer say what the job should do",
+            "it waits for errand 7",
         ),
     ],
 )

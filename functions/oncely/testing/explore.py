@@ -4,14 +4,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from oncely.contracts.job import AnyJob, JobSettings
+from oncely.contracts.job import AnyJob, JobSettings, providers_of
 from oncely.core.lifecycle import ENDED, IN_REVIEW
 from oncely.core.profiles import RetrySafety
 from oncely.testing.explorer import ExplorationReport, Explorer, SearchLimits, run_schedule
 from oncely.testing.http_model import HttpModel
 from oncely.testing.rows import BusinessRows
 from oncely.testing.sandbox.faults import FaultKind
-from oncely.testing.sandbox.provider_sandbox import ProviderSandbox, sandbox_type
+from oncely.testing.sandbox.provider_sandbox import ProviderSandbox, SandboxOptions, sandbox_type
 from oncely.testing.scenario import FinalState, Scenario
 from oncely.testing.schedule import ScriptedChooser
 from oncely.testing.script import Script, format_script
@@ -36,6 +36,7 @@ _DUPLICATE_STATUSES: Final = (409, 422)
 def explore(
     job: type[AnyJob],
     *,
+    others: Sequence[type[AnyJob]] = (),
     message: Mapping[str, object] | None = None,
     seed_rows: Callable[[BusinessRows], None] = lambda _: None,
     settings: JobSettings | None = None,
@@ -51,48 +52,47 @@ def explore(
     follows from its `HttpProvider`. For an HTTP job, each kind of bad answer is explored as well,
     and an API that refuses duplicates.
 
-    `message` defaults to the example of the job. `seed_rows` fills business tables. `settings` are
-    those that the job declares. `count_effects` counts what happened in the model, by default the
-    effects of the job. `check` yields a sentence for each further expectation that does not hold.
-    `limits` are every schedule with one injection; `SearchLimits(schedules=10_000)` adds pairs.
+    `others` are the job types of its follow-ups. `message` defaults to the example of the job.
+    `seed_rows` fills business tables. `settings` are those that the job declares. `count_effects`
+    counts what happened in the model, by default the effects of the job. `check` yields a sentence
+    for each further expectation that does not hold. `limits` are every schedule with one
+    injection; `SearchLimits(schedules=10_000)` adds pairs.
 
     Raises AssertionError with the shortest schedule that violates an invariant, as a story. So does
     a job that does not end without faults, or that needs an operator after a single one although
     its safety could resolve it.
     """
-    reports: list[ExplorationReport] = []
-    for scenario in _scenarios(job, message, seed_rows, settings, count_effects, check):
-        is_first = not reports
-        if is_first:
-            _require_completion(replace(scenario, check=check))
-        few = replace(limits, injections=1, schedules=min(limits.schedules, _AFTER_BAD_ANSWER))
-        report = Explorer(scenario, limits if is_first else few).explore()
-        if report.violations:
-            steps = _trace_schedule(scenario, report.violations[0].script)
-            raise AssertionError("\n".join([*map(str, report.violations), *steps]))
-        reports.append(report)
-    return tuple(reports)
-
-
-def _scenarios(  # noqa: PLR0917  # the arguments of `explore`
-    job: type[AnyJob],
-    message: Mapping[str, object] | None,
-    seed_rows: Callable[[BusinessRows], None],
-    settings: JobSettings | None,
-    count_effects: Callable[[Any], int] | None,
-    check: Callable[[FinalState], Iterable[str]],
-) -> Iterator[Scenario]:
     plain = build_scenario(
         job,
+        others=others,
         message=message,
         seed_rows=seed_rows,
         settings=settings,
         count_effects=count_effects,
         check=check,
     )
-    plain = replace(plain, check=lambda ended: (*check(ended), *_needless_reviews(ended, job)))
-    yield plain
-    model = sandbox_type(job.all_providers()[0], [job])
+    _require_completion(plain)
+    if limits.injections <= 1:
+        plain = replace(plain, check=lambda ended: (*check(ended), *_needless_reviews(ended, job)))
+    few = replace(limits, injections=1, schedules=min(limits.schedules, _AFTER_BAD_ANSWER))
+    reports = [_explore(plain, limits)]
+    reports += [_explore(one, few) for one in _after_bad_answers(plain, others)]
+    return tuple(reports)
+
+
+def _explore(scenario: Scenario, limits: SearchLimits) -> ExplorationReport:
+    report = Explorer(scenario, limits).explore()
+    if report.violations:
+        steps = _trace_schedule(scenario, report.violations[0].script)
+        raise AssertionError("\n".join([*map(str, report.violations), *steps]))
+    return report
+
+
+def _after_bad_answers(plain: Scenario, others: Sequence[type[AnyJob]]) -> Iterator[Scenario]:
+    """The same at an HTTP API whose first answer is a bad one, or that refuses duplicates."""
+    jobs = (plain.contract, *others)
+    plugin = plain.contract.all_providers()[0]
+    model = sandbox_type(plugin, jobs)
     if not issubclass(model, HttpModel):
         return
     for kind in _BAD_ANSWERS:
@@ -100,16 +100,19 @@ def _scenarios(  # noqa: PLR0917  # the arguments of `explore`
         yield replace(plain, name=f"{plain.name}/{kind}", provider_faults=(fault,))
     for status in _DUPLICATE_STATUSES:
         refusing = type(model.__name__, (model,), {"duplicate_status": status})
-        yield build_scenario(
-            job,
-            name=f"{plain.name}/duplicate-{status}",
-            model=refusing,
-            message=message,
-            seed_rows=seed_rows,
-            settings=settings,
-            count_effects=count_effects,
-            check=plain.check,
-        )
+        name = f"{plain.name}/duplicate-{status}"
+        yield replace(plain, name=name, providers=_models(jobs, {plugin.name: refusing}))
+
+
+def _models(
+    jobs: Sequence[type[AnyJob]], given: Mapping[str, type[ProviderSandbox]]
+) -> Callable[[SandboxOptions], Mapping[str, ProviderSandbox | None]]:
+    """Return what builds the models of the jobs' providers. One without a model is left out."""
+    known = {
+        plugin.name: given.get(plugin.name) or sandbox_type(plugin, jobs)
+        for plugin in providers_of(jobs)
+    }
+    return lambda options: {name: kind(options) for name, kind in known.items()}
 
 
 def _needless_reviews(ended: FinalState, job: type[AnyJob]) -> Iterator[str]:
@@ -159,7 +162,6 @@ def build_scenario(
 ) -> Scenario:
     """Build the same as a scenario, for the command line."""
     plugin = job.all_providers()[0]
-    kind = model or sandbox_type(plugin, [job])
     sent = job.example_message() if message is None else message
     if settings is None and job.settings is not None:
         settings = job.settings()  # names the fields that have no default
@@ -177,7 +179,7 @@ def build_scenario(
         name=name or job.job_type,
         contracts=(job, *others),
         message=sent,
-        providers=lambda options: {plugin.name: kind(options)},
+        providers=_models((job, *others), {} if model is None else {plugin.name: model}),
         count_effects=count,
         seed_rows=seed_rows,
         job_settings=() if settings is None else (settings,),
