@@ -165,25 +165,28 @@ class Reconciler:
         deadline: datetime | None,
     ) -> Resolution:
         try:
-            contract = self.registry.parse_row(row)
+            run = self._run_of(row, table, dry_run=dry_run, deadline=deadline)
         except InvalidInputError as error:
             # A job type, or a version, that this deployment does not know.
             decision = escalate(f"this deployment cannot read its message: {error}")
             return self._review(row, decision, dry_run=dry_run)
-        contract = contract.with_tools(self.tools, row.provider)
-        return _JobResolution(self, contract, dry_run, table, deadline).perform(row, step)
+        return run.perform(row, step)
+
+    def _run_of(
+        self, row: JobRow, table: TableOpen, *, dry_run: bool, deadline: datetime | None
+    ) -> "_JobResolution":
+        contract = self.registry.parse_row(row).with_tools(self.tools, row.provider)
+        return _JobResolution(self, contract, dry_run, table, deadline)
 
     def _try_lookup(
         self, row: JobRow, table: TableOpen, *, dry_run: bool, deadline: datetime | None
     ) -> Resolution:
         """Look up the effect of a finished job once, to see whether its lookup finds any."""
-        resolution = _no_resolution(row)
         try:
-            contract = self.registry.parse_row(row).with_tools(self.tools, row.provider)
+            run = self._run_of(row, table, dry_run=dry_run, deadline=deadline)
         except InvalidInputError:
-            is_over = True
+            is_over, resolution = True, _no_resolution(row)
         else:
-            run = _JobResolution(self, contract, dry_run, table, deadline)
             is_over, resolution = run.try_lookup(row)
         if is_over and not dry_run:
             self.guard.end_lookup_trial(row.job_key)
