@@ -50,8 +50,9 @@ def sweep_until(world: InMemoryStack, duration: timedelta, *, every: int = 1) ->
             world.run(world.outbox.sent.pop(0))
 
 
-def world_in_review() -> InMemoryStack:
+def world_in_review(*, alerts_fail: bool = False) -> InMemoryStack:
     world = InMemoryStack()
+    world.alerts.fails = alerts_fail
     world.run(charge_message())
     sweep_until(world, GRACE + MIN_ROW_WAIT)
     assert world.job(KEY).status is Status.NEEDS_REVIEW
@@ -228,7 +229,9 @@ def test_valid_message_takes_job_out_of_review(days: int) -> None:
 
 
 def test_enqueued_message_reaches_worker_of_job_in_review() -> None:
-    world = world_in_review()
+    """The row is due, but only for its alert: it sends no message."""
+    world = world_in_review(alerts_fail=True)
+    assert world.job(KEY).due_at is not None
     world.add_order()
     enqueued = world.enqueuer().enqueue(charge_message())
     assert (enqueued.created, enqueued.sent, enqueued.conflict) == (False, True, None)
