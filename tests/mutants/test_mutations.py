@@ -76,7 +76,7 @@ def test_every_word_of_selection_matches_existing_test(collected: list[str]) -> 
             continue
         text = mutation.select
         tests = [one for one in collected if one.startswith(mutation.tests)]
-        for word in (text, *re.findall(r"(?!and\b|or\b)[\w-]+", text)):
+        for word in (text, *re.findall(r"\b(?!and\b|or\b)[\w-]+", text)):
             assert any(map(selector(word), tests)), f"{mutation.name}: {word!r} selects no test"
 
 
