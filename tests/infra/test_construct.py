@@ -258,7 +258,7 @@ def test_more_layers_than_lambda_allows_are_refused(
 
 def test_object_that_is_no_job_is_refused() -> None:
     wrong: Any = json
-    with pytest.raises(OncelyError, match="is not a contract: use a subclass of oncely"):
+    with pytest.raises(OncelyError, match="is not a job: use a subclass of oncely"):
         OncelyStack(App(), STACK, jobs=[wrong], settings=SETTINGS)
 
 
