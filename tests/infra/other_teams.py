@@ -11,7 +11,8 @@ VOUCHERS: Final = '''
 from datetime import timedelta
 
 from oncely import (
-    Call, EffectOutcome, Job, Provider, ProviderAccess, ProviderProfile, ProviderSettings,
+    Call, EffectOutcome, Job, LookupOutcome, Provider, ProviderAccess, ProviderProfile,
+    ProviderSettings,
 )
 
 
@@ -21,6 +22,7 @@ class VoucherApi:
 
 class VoucherProvider(Provider[VoucherApi, ProviderSettings]):
     name = "voucher_api"
+    must_prove_lookups = True
     profile = ProviderProfile(
         name="Vouchers", request_timeout=timedelta(seconds=5), max_calls=1,
         key_ttl=timedelta(hours=24), lookup_lag=timedelta(seconds=5),
@@ -44,6 +46,9 @@ class VoucherIssue(Job):
     voucher_id: str
 
     def execute(self, call: Call) -> EffectOutcome:
+        raise NotImplementedError
+
+    def lookup(self, call: Call) -> LookupOutcome:
         raise NotImplementedError
 '''
 
