@@ -55,7 +55,7 @@ def test_lost_response_is_repeated_with_same_key() -> None:
 
 
 class Alone(GROWN):  # type: ignore[misc,valid-type]  # from the page
-    """`explore` knows only the job itself, so no other job may follow."""
+    """The carrier of the job that follows has no model on the page."""
 
     def follow_ups(self, row: JobRow) -> tuple[AnyJob, ...]:
         assert [one.job_key() for one in super().follow_ups(row)] == ["parcel.ship:18452"]

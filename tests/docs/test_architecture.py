@@ -5,6 +5,8 @@ import re
 import tomllib
 from typing import Final
 
+import oncely
+import oncely.testing
 from tests.docs import change_cost
 from tests.docs.pages import REPOSITORY, page
 
@@ -44,3 +46,11 @@ def test_drawing_has_layers_of_import_rules_in_order() -> None:
 def _definitions(file: str) -> set[str]:
     tree = ast.parse((ENGINE / file).read_text(encoding="utf-8"))
     return {node.name for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef)}
+
+
+def test_public_names_are_those_of_the_page() -> None:
+    _, _, section = PAGE.text.partition("## Public names")
+    table = section.partition("\n## ")[0].partition("|---|---|")[2]
+    named = re.findall(r"`(\w+)`", table)
+
+    assert sorted(named) == sorted((*oncely.__all__, *oncely.testing.__all__))

@@ -107,7 +107,7 @@ def _after_bad_answers(plain: Scenario, others: Sequence[type[AnyJob]]) -> Itera
 def _models(
     jobs: Sequence[type[AnyJob]], given: Mapping[str, type[ProviderSandbox]]
 ) -> Callable[[SandboxOptions], Mapping[str, ProviderSandbox | None]]:
-    """Return what builds the models of the jobs' providers. One without a model is left out."""
+    """Return what builds the models of the jobs' providers."""
     known = {
         plugin.name: given.get(plugin.name) or sandbox_type(plugin, jobs)
         for plugin in providers_of(jobs)
