@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from difflib import get_close_matches
+from functools import cached_property
 from typing import (
     Any,
     ClassVar,
@@ -129,8 +130,6 @@ class Job(BaseModel, JobType[F], Generic[F]):
     v: Literal[1] = 1
     # The earliest time to run. Not one of the job's values: another message may change it.
     run_at: RunAt | None = None
-    _tools: Tools
-    _provider_name: str | None
 
     # What identifies it: the names of one or more fields, each required.
     key: ClassVar[str | tuple[str, ...]]
@@ -312,7 +311,9 @@ class Job(BaseModel, JobType[F], Generic[F]):
     def with_tools(self, tools: Tools, provider: str | None = None) -> Self:
         """Return this job with what its steps may use, at one of its providers."""
         job: Self = self.model_copy()
-        job._tools, job._provider_name = tools, provider  # of this class
+        policy = self.policies.get(provider or "") or next(iter(self.policies.values()))
+        # Beside its fields, as a cached property keeps what it read.
+        vars(job).update(tools=tools, provider_name=provider, policy=policy)
         return job
 
     @classmethod
@@ -322,22 +323,19 @@ class Job(BaseModel, JobType[F], Generic[F]):
         return unread.with_tools(tools, provider)
 
     def with_provider(self, name: str | None) -> Self:
-        return self.with_tools(self._tools, name)
+        return self.with_tools(self.tools, name)
 
-    @property
+    @cached_property
     def tools(self) -> Tools:
         """What its steps may use: tables, clients, settings and secrets."""
-        try:
-            return self._tools
-        except AttributeError:
-            raise RuntimeError(
-                f"{type(self).__name__} has no tools here: only a job that Oncely runs has some"
-            ) from None
+        raise RuntimeError(
+            f"{type(self).__name__} has no tools here: only a job that Oncely runs has some"
+        )
 
-    @property
+    @cached_property
     def provider_name(self) -> str | None:
-        name: str | None = getattr(self, "_provider_name", None)
-        return name
+        """The plug-in of this job, if business rows choose one of several."""
+        return None
 
     def key_scope(self) -> str:
         """Return the scope in which idempotency keys are unique now. A retry needs the same.

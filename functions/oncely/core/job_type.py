@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum, auto
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeAlias, cast
 
 from oncely.core.effect_outcomes import (
@@ -191,7 +191,7 @@ class JobType(ABC, Generic[F]):
     limits_resubmissions: ClassVar[bool]
     publishes_events: ClassVar[bool]
 
-    @property
+    @cached_property
     @abstractmethod
     def provider_name(self) -> str | None:
         """The plug-in of this job, if business rows choose one of several."""
